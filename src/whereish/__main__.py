@@ -1,0 +1,5 @@
+"""``python -m whereish``."""
+
+from whereish.cli import main
+
+main()

@@ -1,0 +1,48 @@
+"""The command line: a thin door to the library.
+
+Exit codes: 0 ok, 2 input, 3 not solved, 4 guarantee failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from whereish import __version__
+from whereish.cli import commands
+from whereish.cli.demo import demo
+
+app = typer.Typer(
+    name="whereish",
+    help="Tell services where-ish you are, with a proof.",
+    no_args_is_help=True,
+    # A traceback must not show the values of variables: a prior is personal.
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for function in (
+    commands.build,
+    commands.measure,
+    commands.spanner,
+    commands.compare,
+    commands.plot,
+    demo,
+):
+    app.command()(function)
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        typer.echo(f"whereish {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

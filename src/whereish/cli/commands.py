@@ -1,0 +1,386 @@
+"""The commands: each reads, calls the library once, and says what came of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+import whereish as wh
+from whereish.cli.console import command, console, emit, say, waiting
+from whereish.cli.words import km, length_km, level_in_words, privacy_level
+from whereish.errors import FormatError, InputError
+from whereish.mechanisms import is_mechanism
+from whereish.places import Array
+from whereish.programs import least_loss_size
+from whereish.release import check_writable, write_whole
+from whereish.solvers import FORMS, SOLVERS
+from whereish.studies import Row, draw_mechanism, draw_profile, picture_kind
+from whereish.studies import compare as compare_mechanisms
+
+ProfileFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PROFILE",
+        help="CSV, JSON or Parquet with x_km,y_km,prior or lat,lon,prior; or GeoJSON regions.",
+    ),
+]
+Epsilon = Annotated[float | None, typer.Option(help="Privacy level per km, like 1.07.")]
+Ratio = Annotated[
+    float | None, typer.Option(help="In words: reports at most this many times likelier ...")
+]
+Within = Annotated[str | None, typer.Option(help="... between places this far apart, like 650m.")]
+Dilation = Annotated[
+    float, typer.Option(help="1 is exact; more means fewer constraints, slightly more loss.")
+]
+Solver = Annotated[str, typer.Option(help="One of: " + ", ".join(SOLVERS) + ".")]
+Form = Annotated[
+    str | None, typer.Option(help="Solve the program (primal) or its dual: " + ", ".join(FORMS))
+]
+TimeLimit = Annotated[float | None, typer.Option(help="Seconds a solver may take.")]
+Normalise = Annotated[bool, typer.Option("--normalise", help="Divide the prior by its sum.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+
+
+@command
+def build(
+    profile: ProfileFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the mechanism goes.")],
+    epsilon: Epsilon = None,
+    ratio: Ratio = None,
+    within: Within = None,
+    dilation: Dilation = 1.0,
+    solver: Solver = "auto",
+    form: Form = None,
+    time_limit: TimeLimit = None,
+    normalise: Normalise = False,
+    forget_prior: Annotated[
+        bool, typer.Option("--forget-prior", help="Leave the prior out of the file.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build the private mechanism that loses the least quality, and write it to a file."""
+    level = privacy_level(epsilon, ratio, within)
+    check_writable(output)
+    who = wh.read_profile(profile, normalise=normalise)
+    _say_profile(who)
+    say(level_in_words(level))
+    mechanism = _optimal(who, level, dilation, solver, form, time_limit)
+    wh.save_mechanism(output, mechanism, None if forget_prior else who.prior)
+    facts = _facts(mechanism, who.prior)
+    _say_mechanism(mechanism, facts)
+    kept = "without the prior" if forget_prior else "with the prior, readable by you only"
+    say(f"Wrote {output} ({kept}). Next: whereish plot {output} -o picture.png")
+    if as_json:
+        emit({**facts, "output": str(output)})
+
+
+@command
+def measure(
+    mechanism: Annotated[Path, typer.Argument(metavar="K", help="A mechanism built before.")],
+    prior: Annotated[
+        Path | None, typer.Option(help="A profile of the same places with another prior.")
+    ] = None,
+    adversary_metric: Annotated[
+        str, typer.Option(help="What the adversary minimises: euclidean, geodesic or discrete.")
+    ] = "euclidean",
+    interest: Annotated[
+        str | None, typer.Option(help="Radius of interest, like 300m: how much to ask for?")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="... and how sure to be.")] = 0.95,
+    normalise: Normalise = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a mechanism: quality loss, what an adversary learns, the epsilon it really has."""
+    judged, weights = _load_with_prior(mechanism, prior, normalise)
+    error = wh.adversary_error(judged, weights, _adversary(adversary_metric, judged))
+    facts = _facts(judged, weights)
+    facts |= {
+        "adversary_error_km": error,
+        "adversary_metric": adversary_metric,
+        "adversary_error_unit": "share of wrong guesses"
+        if adversary_metric == "discrete"
+        else "km",
+        "worst_case_loss_km": wh.worst_case_loss(judged),
+        "report_radius_95_km": wh.report_radius(judged, weights),
+        "conditional_entropy_bits": wh.conditional_entropy(judged, weights),
+    }
+    _say_mechanism(judged, facts)
+    say(f"  at worst      {km(facts['worst_case_loss_km'])} off on average from one place")
+    say(f"  reports       95% fall within {km(facts['report_radius_95_km'])}")
+    say(f"  uncertainty   {facts['conditional_entropy_bits']:.2f} bits left after a report")
+    if interest is not None:
+        radius = wh.radius_to_ask(judged, length_km(interest, "interest"), confidence, weights)
+        facts |= {"radius_to_ask_km": radius, "confidence": confidence}
+        say(
+            f"  to cover      {interest} around you in {confidence:.0%} of cases, "
+            f"ask for {km(radius)}"
+        )
+    if as_json:
+        emit(facts)
+
+
+@command
+def spanner(
+    profile: ProfileFile,
+    dilation: Annotated[float, typer.Option(help="How much longer a way may be, at least 1.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Edges as CSV, or a picture of them.")
+    ] = None,
+    normalise: Normalise = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build a greedy spanner of the places and say how many constraints it saves."""
+    if output is not None:
+        check_writable(output) if output.suffix.lower() == ".csv" else picture_kind(output)
+    who = wh.read_profile(profile, normalise=normalise)
+    _say_profile(who)
+    with waiting(f"building a spanner of {len(who.places):,} places"):
+        found = wh.greedy_spanner(wh.euclidean(who.places), dilation)
+    n = len(who.places)
+    size = least_loss_size(n, n, len(found.edges))
+    full = least_loss_size(n, n, n * (n - 1) // 2)
+    say(
+        f"{len(found.edges):,} edges stand for {n * (n - 1) // 2:,} pairs; "
+        f"no way is longer than {found.dilation:.4f} times the distance "
+        f"(asked: {found.requested:g}; on average {found.mean_dilation:.4f})"
+    )
+    say(f"{size.constraints:,} constraints instead of {full.constraints:,}")
+    if output is not None and output.suffix.lower() == ".csv":
+        lines = [f"{a},{b},{length!r}" for (a, b), length in _edge_rows(found)]
+        write_whole(output, ("\n".join(["from,to,length_km", *lines]) + "\n").encode())
+    elif output is not None:
+        draw_profile(who, output, found)
+    if output is not None:
+        say(f"Wrote {output}")
+    if as_json:
+        emit(
+            {
+                "edges": len(found.edges),
+                "dilation": found.dilation,
+                "requested_dilation": found.requested,
+                "mean_dilation": found.mean_dilation,
+                "constraints": size.constraints,
+                "variables": size.variables,
+                "constraints_all_pairs": full.constraints,
+                "pairs": [[a, b, length] for (a, b), length in _edge_rows(found)],
+            }
+        )
+
+
+@command
+def compare(
+    profile: ProfileFile,
+    epsilon: Epsilon = None,
+    ratio: Ratio = None,
+    within: Within = None,
+    dilation: Dilation = 1.0,
+    solver: Solver = "auto",
+    time_limit: TimeLimit = None,
+    normalise: Normalise = False,
+    as_json: AsJson = False,
+) -> None:
+    """Set the optimal mechanism beside the others, at the same privacy and at the same loss."""
+    level = privacy_level(epsilon, ratio, within)
+    who = wh.read_profile(profile, normalise=normalise)
+    _say_profile(who)
+    say(level_in_words(level))
+    with waiting(f"building mechanisms for {len(who.places):,} places"):
+        rows = list(compare_mechanisms(who, level, dilation, solver, time_limit))
+    console.print(comparison_table(rows))
+    if as_json:
+        emit([_row(row) for row in rows])
+
+
+@command
+def plot(
+    source: Annotated[Path, typer.Argument(metavar="K|PROFILE", help="What to draw.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A .png, .pdf or .svg file.")],
+    place: Annotated[
+        int | None, typer.Option(help="Draw the reports of this place; by default the likeliest.")
+    ] = None,
+    dilation: Annotated[
+        float | None, typer.Option(help="Draw the spanner of this dilation, too.")
+    ] = None,
+    normalise: Normalise = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a profile, or a mechanism and where it reports one place to."""
+    picture_kind(output)
+    if _is_mechanism_file(source):
+        mechanism, prior = wh.load_mechanism(source)
+        known = prior is not None
+        flat = np.full(len(mechanism.inputs), 1 / len(mechanism.inputs))
+        who = wh.Profile(mechanism.inputs, prior if prior is not None else flat)
+        asked = dilation if dilation is not None else mechanism.build.requested_dilation
+        net = None
+        if asked is not None and mechanism.privacy_metric is not None:
+            net = wh.greedy_spanner(mechanism.privacy_metric, asked)
+        draw_mechanism(mechanism, who, output, place, net, prior_known=known)
+    else:
+        if place is not None:
+            raise InputError("--place needs a mechanism to draw, got a profile")
+        who = wh.read_profile(source, normalise=normalise)
+        graph = None
+        if dilation is not None:
+            graph = wh.greedy_spanner(wh.euclidean(who.places), dilation)
+        draw_profile(who, output, graph)
+    say(f"Wrote {output}")
+    if as_json:
+        emit({"output": str(output)})
+
+
+def comparison_table(rows: list[Row]) -> Table:
+    """Make the table that `compare` and the demo show."""
+    table = Table(title_justify="left", header_style="bold")
+    table.add_column("mechanism", no_wrap=True)
+    for heading in ("epsilon / km", "quality loss", "adversary error", "95% within"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        if row.problem is not None:
+            reason = row.problem if len(row.problem) <= 60 else row.problem[:57] + "..."
+            table.add_row(row.name, "-", "-", "-", reason)
+            continue
+        promised = "none" if row.epsilon_per_km is None else f"{row.epsilon_per_km:.3f}"
+        losses = (row.quality_loss_km, row.adversary_error_km, row.report_radius_95_km)
+        table.add_row(row.name, promised, *(km(loss or 0.0) for loss in losses))
+    return table
+
+
+def _optimal(
+    who: wh.Profile,
+    level: float,
+    dilation: float,
+    solver: str,
+    form: str | None,
+    time_limit: float | None,
+) -> wh.Mechanism:
+    with waiting(f"looking for the best of all private mechanisms on {len(who.places):,} places"):
+        return wh.optimal(
+            who.places,
+            who.prior,
+            level,
+            dilation,
+            solver=solver,
+            form=form,
+            time_limit_s=time_limit,
+        )
+
+
+def _facts(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
+    built = mechanism.build
+    tightest = wh.tightest_epsilon(mechanism)
+    return {
+        "method": built.method,
+        "places": len(mechanism.inputs),
+        "outputs": len(mechanism.outputs),
+        "epsilon_per_km": mechanism.epsilon,
+        "tightest_epsilon_per_km": float(tightest),
+        "tightest_pair": list(tightest.pair),
+        "tightest_output": tightest.output,
+        "private": mechanism.epsilon is not None,
+        "ratio_2_within_km": None if not mechanism.epsilon else math.log(2) / mechanism.epsilon,
+        "quality_loss_km": wh.quality_loss(mechanism, prior),
+        "adversary_error_km": wh.adversary_error(mechanism, prior),
+        "constraints": built.constraints,
+        "variables": built.variables,
+        "edges": built.edges,
+        "dilation": built.dilation,
+        "requested_dilation": built.requested_dilation,
+        "solver": built.solver,
+        "form": built.form,
+        "seconds": built.seconds,
+        "repair_mix": built.repair_mix,
+        "ratios_checked": mechanism.verdict.ratios if mechanism.verdict else 0,
+        "notes": list(built.notes),
+    }
+
+
+def _say_profile(who: wh.Profile) -> None:
+    width, height = np.ptp(who.places.xy, axis=0)
+    extent = f"{len(who.places):,} places within {width:.3g} x {height:.3g} km"
+    if who.places.plane is not None:
+        extent += f" (the plane is off by at most {who.places.projection_error:.1g} of a distance)"
+    say(extent)
+
+
+def _say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
+    built = mechanism.build
+    say()
+    if built.constraints is not None:
+        say(
+            f"  solved        {built.constraints:,} constraints, {built.variables:,} variables "
+            f"by {built.solver} in {built.seconds:.2f} s"
+        )
+    for note in built.notes:
+        say(f"                {note}")
+    if mechanism.verdict is None:
+        say("  privacy       no epsilon is promised")
+    else:
+        say(
+            f"  privacy       epsilon {mechanism.epsilon:.4g} per km holds for all "
+            f"{mechanism.verdict.ratios:,} ratios, checked one by one"
+        )
+    say(f"  quality loss  a report is {km(facts['quality_loss_km'])} off on average")
+    unit = facts.get("adversary_error_unit", "km")
+    error = facts["adversary_error_km"]
+    if unit == "km":
+        say(f"  adversary     who knows the prior and guesses best is {km(error)} off on average")
+    else:
+        say(
+            f"  adversary     who knows the prior and guesses best is wrong {error:.1%} of the time"
+        )
+
+
+def _load_with_prior(path: Path, other: Path | None, normalise: bool) -> tuple[wh.Mechanism, Array]:
+    mechanism, prior = wh.load_mechanism(path)
+    if other is not None:
+        who = wh.read_profile(other, normalise=normalise)
+        if not np.allclose(_comparable(who.places), _comparable(mechanism.inputs), atol=1e-6):
+            raise InputError(f"prior {other} must have the places of {path}, in the same order")
+        return mechanism, who.prior
+    if prior is None:
+        raise InputError(f"{path} was built with --forget-prior: give one with --prior PROFILE")
+    return mechanism, prior
+
+
+def _comparable(places: wh.Places) -> Array:
+    centred: Array = places.xy - places.xy.mean(axis=0)
+    return centred
+
+
+def _adversary(name: str, mechanism: wh.Mechanism) -> Array | None:
+    if name == "euclidean":
+        return None
+    if name == "discrete":
+        return wh.discrete(len(mechanism.inputs))
+    if name == "geodesic":
+        return wh.geodesic(mechanism.inputs)
+    raise InputError(f"adversary-metric must be euclidean, geodesic or discrete, got {name!r}")
+
+
+def _is_mechanism_file(path: Path) -> bool:
+    if not path.is_file():
+        raise InputError(f"what to draw must be a file that exists, got {path}")
+    try:
+        return is_mechanism(json.loads(path.read_text(encoding="utf-8")))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        return False
+    except OSError as wrong:
+        raise FormatError(f"{path} cannot be read: {wrong.strerror}") from None
+
+
+def _edge_rows(found: wh.Spanner) -> list[tuple[tuple[int, int], float]]:
+    pairs = [(int(a), int(b)) for a, b in found.edges]
+    return list(zip(pairs, found.lengths.tolist(), strict=True))
+
+
+def _row(row: Row) -> dict[str, Any]:
+    facts = {key: value for key, value in vars(row).items() if key != "mechanism"}
+    tightest = facts["tightest_epsilon_per_km"]
+    return {**facts, "tightest_epsilon_per_km": None if tightest is None else float(tightest)}

@@ -1,0 +1,68 @@
+"""What every command shares: where words go, how errors end, what is shown while one waits."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from whereish.cli.words import plain
+from whereish.errors import GuaranteeError, InputError, SolveError, WhereishError
+
+EXIT_INPUT, EXIT_NOT_SOLVED, EXIT_GUARANTEE, EXIT_INTERRUPTED = 2, 3, 4, 130
+_CODES: tuple[tuple[type[WhereishError], int], ...] = (
+    (InputError, EXIT_INPUT),
+    (SolveError, EXIT_NOT_SOLVED),
+    (GuaranteeError, EXIT_GUARANTEE),
+)
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say(text: str = "") -> None:
+    """Say something to the person: on standard error, so that --json stays clean."""
+    console.print(text, markup=False)
+
+
+def emit(document: dict[str, Any] | list[Any]) -> None:
+    """Print JSON on standard output."""
+    sys.stdout.write(json.dumps(plain(document), indent=2, allow_nan=False) + "\n")
+
+
+def command(function: Command) -> Command:
+    """End a command with one clear line and the right exit code instead of a traceback."""
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except WhereishError as wrong:
+            say(f"whereish: {wrong}")
+            code = next(code for kind, code in _CODES if isinstance(wrong, kind))
+            raise typer.Exit(code) from None
+        except KeyboardInterrupt:
+            say("whereish: stopped; nothing was written")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+
+    return guarded  # type: ignore[return-value]
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show what is going on and for how long; plain text where there is no terminal."""
+    if not console.is_terminal:
+        say(f"{what} ...")
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        progress.add_task(what, total=None)
+        yield

@@ -1,0 +1,96 @@
+"""``whereish demo``: one city, one person, one mechanism, and what came of it, in words."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import whereish as wh
+from whereish.cli.commands import AsJson, comparison_table
+from whereish.cli.console import command, console, emit, say, waiting
+from whereish.cli.words import km, level_in_words, saved
+from whereish.errors import InputError
+from whereish.studies import compare, draw_comparison, draw_mechanism
+
+RATIO, WITHIN_KM, DILATION = 2.0, 0.65, 1.05
+
+
+@command
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the pictures and the mechanism.")
+    ] = Path("whereish-demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Build a mechanism for an embedded city and show what it does."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as wrong:
+        raise InputError(f"output {output} cannot be made a folder: {wrong.strerror}") from None
+    who = wh.embedded_city()
+    epsilon = math.log(RATIO) / WITHIN_KM
+    say("A made-up person lives, works and goes out in Paris: 48 cells of 870 x 890 m.")
+    say(level_in_words(epsilon))
+    with waiting("building mechanisms and measuring them"):
+        rows = list(compare(who, epsilon, DILATION))
+        best = rows[0].mechanism
+        assert best is not None  # noqa: S101 - compare raises where the optimal one fails
+        exact = wh.quality_loss(wh.optimal(who.places, who.prior, epsilon), who.prior)
+        net = wh.greedy_spanner(wh.euclidean(who.places), DILATION)
+        city, bars = output / "city.png", output / "comparison.png"
+        draw_mechanism(best, who, city, spanner=net)
+        same = [(row.name, row.quality_loss_km or 0.0) for row in rows if _same(row, epsilon)]
+        draw_comparison(same, epsilon, bars)
+        wh.save_mechanism(output / "mechanism.json", best, who.prior)
+    console.print(comparison_table(rows))
+    _closing(best, rows, exact, output)
+    if as_json:
+        emit(
+            {
+                "epsilon_per_km": epsilon,
+                "quality_loss_km": rows[0].quality_loss_km,
+                "tightest_epsilon_per_km": float(rows[0].tightest_epsilon_per_km or 0.0),
+                "planar_laplace_quality_loss_km": _named(rows, "planar Laplace").quality_loss_km,
+                "pictures": [str(city), str(bars)],
+                "mechanism": str(output / "mechanism.json"),
+            }
+        )
+
+
+def _closing(best: wh.Mechanism, rows: list[Any], exact: float, output: Path) -> None:
+    loss = rows[0].quality_loss_km
+    laplace = _named(rows, "planar Laplace").quality_loss_km
+    used = wh.tightest_epsilon(best) / (best.epsilon or 1.0)
+    ratios = best.verdict.ratios if best.verdict else 0
+    say()
+    say(
+        f"Two places {km(WITHIN_KM)} apart look alike: whatever is reported is at most twice as "
+        f"likely from one as from the other. At {km(2 * WITHIN_KM)} it is at most four times, and "
+        "so on: the further away, the easier to tell apart."
+    )
+    say(
+        f"A report is {km(loss)} off on average. Planar Laplace noise with the same privacy is "
+        f"{km(laplace)} off: knowing where she usually is makes reports {saved(loss, laplace)}. "
+        f"Nothing with this privacy can do better than {km(exact)}; the spanner, which keeps the "
+        f"program small, costs the other {km(max(loss - exact, 0.0))}."
+    )
+    say(
+        f"Checked: all {ratios:,} ratios of these probabilities, one by one, by code that did not "
+        f"build them. The tightest uses {used:.4%} of epsilon."
+    )
+    say(f"Pictures: {output / 'city.png'} and {output / 'comparison.png'}.")
+    say(
+        f"Try next: whereish plot {output / 'mechanism.json'} --place 20 -o place.png, then "
+        "whereish build on a CSV of your own places (lat,lon,prior) with --ratio 2 --within 500m."
+    )
+
+
+def _same(row: Any, epsilon: float) -> bool:
+    return row.problem is None and row.epsilon_per_km == epsilon
+
+
+def _named(rows: list[Any], name: str) -> Any:
+    return next(row for row in rows if row.name == name)

@@ -1,0 +1,98 @@
+"""Words and numbers for people: levels, lengths, sentences. Nothing here prints."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from whereish.errors import InputError
+from whereish.places import as_epsilon, as_number
+
+_LENGTH = re.compile(r"\s*([0-9.]+(?:e[-+]?[0-9]+)?)\s*(km|m)\s*", re.IGNORECASE)
+
+
+def length_km(text: str, name: str = "within") -> float:
+    """Read a length with its unit.
+
+    >>> length_km("650m"), length_km("0.65 km")
+    (0.65, 0.65)
+    """
+    match = _LENGTH.fullmatch(text)
+    try:
+        number = float(match.group(1)) if match else math.nan
+    except ValueError:
+        number = math.nan
+    if match is None or not math.isfinite(number) or number <= 0:
+        raise InputError(
+            f"{name} must be a length with its unit, like 650m or 0.65km, got {text!r}"
+        )
+    return number / 1000 if match.group(2).lower() == "m" else number
+
+
+def privacy_level(epsilon: float | None, ratio: float | None, within: str | None) -> float:
+    """Return epsilon per km from a number or from words.
+
+    "Within 650 m, no report is more than 2 times likelier from one place than from another"
+    is epsilon = ln(2) / 0.65 km: the paper's reading of 1.07 (Section 4.2).
+
+    >>> round(privacy_level(None, 2.0, "650m"), 3)
+    1.066
+    """
+    if epsilon is not None and (ratio is not None or within is not None):
+        raise InputError("give the privacy level once: --epsilon, or --ratio with --within")
+    if epsilon is not None:
+        return as_epsilon(epsilon)
+    if ratio is None or within is None:
+        raise InputError("a privacy level is needed: --epsilon 1.07, or --ratio 2 --within 650m")
+    return math.log(as_number("ratio", ratio, above=1)) / length_km(within)
+
+
+def km(value: float) -> str:
+    """Write a length for people.
+
+    >>> km(0.7244), km(1.5), km(0.0012)
+    ('724 m', '1.50 km', '1.2 m')
+    """
+    if value >= 0.9995:
+        return f"{value:.2f} km"
+    metres = value * 1000
+    return f"{metres:.0f} m" if metres >= 10 else f"{metres:.2g} m"
+
+
+def level_in_words(epsilon: float) -> str:
+    """Say what an epsilon means."""
+    apart = math.log(2) / epsilon
+    return (
+        f"epsilon {epsilon:.4g} per km: from two places {km(apart)} apart, no report is more than "
+        f"2 times likelier from one than from the other ({km(2 * apart)}: 4 times)"
+    )
+
+
+def saved(loss: float, other: float) -> str:
+    """Say how a loss compares with another.
+
+    >>> saved(0.7, 1.4)
+    'half as far off'
+    >>> saved(0.9, 1.0)
+    '10% closer'
+    """
+    if other <= 0 or loss > other * 0.995:
+        return "no closer"
+    ratio = other / loss if loss > 0 else math.inf
+    if 1.9 <= ratio <= 2.1:
+        return "half as far off"
+    if ratio > 2.1:
+        return f"{ratio:.1f} times closer" if ratio < 1000 else "far closer"
+    return f"{1 - loss / other:.0%} closer"
+
+
+def plain(value: Any) -> Any:
+    """Make a value fit for strict JSON: numpy numbers become Python's, infinities become None."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value

@@ -1,0 +1,27 @@
+"""JUDGE: quality loss, what an adversary learns, and the independent check of privacy."""
+
+from whereish.measures.adversary import adversary_error, best_remap, conditional_entropy
+from whereish.measures.channel import Channel, loss_between
+from whereish.measures.privacy import TightestEpsilon, Verdict, check_private, tightest_epsilon
+from whereish.measures.quality import (
+    quality_loss,
+    radius_to_ask,
+    report_radius,
+    worst_case_loss,
+)
+
+__all__ = [
+    "Channel",
+    "TightestEpsilon",
+    "Verdict",
+    "adversary_error",
+    "best_remap",
+    "check_private",
+    "conditional_entropy",
+    "loss_between",
+    "quality_loss",
+    "radius_to_ask",
+    "report_radius",
+    "tightest_epsilon",
+    "worst_case_loss",
+]

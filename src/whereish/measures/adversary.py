@@ -1,0 +1,67 @@
+"""What somebody who sees a report can make of it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from whereish.measures.channel import Channel, loss_between
+from whereish.places import Array, as_numbers, as_prior
+
+# Guesses whose expected errors differ by less than this share are equally good.
+_TIE = 1e-12
+
+
+def adversary_error(mechanism: Channel, prior: ArrayLike, metric: ArrayLike | None = None) -> float:
+    """Return the expected error, in km, of an adversary who knows the prior and guesses best.
+
+    AdvError(K, prior, d_A) = min over remappings H of the expected distance of KH (Section 2.1)
+    = sum over z of min over guesses g of sum over x of prior(x) k(x, z) d_A(x, g).
+
+    Parameters
+    ----------
+    metric
+        d_A, inputs x guesses; Euclidean distance between the inputs if not given. Any
+        number of columns is allowed: they are what the adversary may guess.
+    """
+    return float(_expected_errors(mechanism, prior, metric).min(axis=1).sum())
+
+
+def best_remap(
+    mechanism: Channel, prior: ArrayLike, metric: ArrayLike | None = None
+) -> NDArray[np.intp]:
+    """Return, for every output, the guess with the least expected error under the prior.
+
+    Where the inputs are the outputs and an output is itself among the best guesses it stays,
+    so the best remap of an optimal mechanism is the identity (Section 3.4). An output that is
+    never reported stays too.
+    """
+    errors = _expected_errors(mechanism, prior, metric)
+    guess: NDArray[np.intp] = errors.argmin(axis=1)
+    if mechanism.inputs.same_as(mechanism.outputs) and errors.shape[0] == errors.shape[1]:
+        itself = np.arange(len(guess))
+        stays = errors[itself, itself] <= errors.min(axis=1) + _TIE * errors.max(axis=1)
+        guess[stays] = itself[stays]
+    return guess
+
+
+def conditional_entropy(mechanism: Channel, prior: ArrayLike) -> float:
+    """Return how many bits about the true place are still unknown once the report is seen.
+
+    H(X | Z) = - sum over x, z of prior(x) k(x, z) log2 of the posterior p(x | z).
+    """
+    joint = as_prior(prior, len(mechanism.inputs))[:, None] * mechanism.matrix
+    seen = np.broadcast_to(joint.sum(axis=0), joint.shape)
+    posterior = np.divide(joint, seen, out=np.ones_like(joint), where=joint > 0)
+    return float(-(joint * np.log2(posterior)).sum()) + 0.0
+
+
+def _expected_errors(mechanism: Channel, prior: ArrayLike, metric: ArrayLike | None) -> Array:
+    """Return sum_x prior(x) k(x, z) d_A(x, guess), outputs x guesses."""
+    weights = as_prior(prior, len(mechanism.inputs))
+    guesses = None if metric is None else np.asarray(metric)
+    if guesses is not None and guesses.ndim == 2 and guesses.shape[1] != len(weights):
+        loss = as_numbers("metric", guesses, (len(weights), None))
+    else:
+        loss = loss_between("metric", metric, mechanism.inputs, mechanism.inputs)
+    return (weights[:, None] * mechanism.matrix).T @ loss

@@ -1,0 +1,139 @@
+"""The judge of privacy: k(x, z) <= exp(eps d(x, x')) k(x', z) must hold for all x, x', z.
+
+Nothing here knows how a mechanism was built, and nothing that builds one is used here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from whereish.errors import GuaranteeError, InputError
+from whereish.measures.channel import Channel
+from whereish.places import Array, as_epsilon, as_metric, euclidean
+
+
+class TightestEpsilon(float):
+    """A privacy level with the pair of inputs and the output where it is reached."""
+
+    pair: tuple[int, int]
+    output: int
+
+    def __new__(cls, value: float, pair: tuple[int, int], output: int) -> TightestEpsilon:
+        """Make the number and note where it is reached."""
+        number = super().__new__(cls, value)
+        number.pair = pair
+        number.output = output
+        return number
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `check_private` saw.
+
+    Attributes
+    ----------
+    ratios
+        How many ratios were compared: ordered pairs of different inputs, times outputs.
+    slack
+        The smallest value of eps d(x, x') - ln(k(x, z) / k(x', z)), and where it is.
+    """
+
+    ratios: int
+    slack: float
+    pair: tuple[int, int]
+    output: int
+
+
+def tightest_epsilon(mechanism: Channel, metric: ArrayLike | None = None) -> TightestEpsilon:
+    """Return the smallest epsilon (per km) for which a mechanism is private.
+
+    max over x, x', z of ln(k(x, z) / k(x', z)) / d(x, x'). It is infinite when one place may
+    report z and another never does. The result is a float that also knows where it is
+    reached: ``.pair`` (x, x') and ``.output`` z.
+
+    Parameters
+    ----------
+    metric
+        d_X; if not given, the metric that the mechanism's own epsilon is per, or Euclidean
+        distance for a mechanism without one.
+    """
+    distances = _privacy_metric(mechanism, metric)
+    logs = _worst_logs(mechanism.matrix)
+    per_distance = np.divide(logs, distances, out=np.zeros_like(logs), where=distances > 0)
+    pair = _where(per_distance.argmax(), logs.shape)
+    return TightestEpsilon(per_distance[pair], pair, _output(mechanism.matrix, pair))
+
+
+def check_private(matrix: Array, epsilon: float, metric: ArrayLike) -> Verdict:
+    """Check every ratio of a matrix against epsilon, or withhold it.
+
+    The comparison leaves room for the rounding of its own arithmetic, so what passes here
+    satisfies the definition in exact arithmetic: a quotient, a logarithm and a product of
+    floats are off by a few units in the last place, ``guard`` is tens of them.
+
+    Raises
+    ------
+    GuaranteeError
+        If one ratio is too large: the message names the pair and the output.
+    """
+    level = as_epsilon(epsilon)
+    distances = np.asarray(metric, dtype=np.float64)
+    _check_stochastic(matrix)
+    exponents = level * distances
+    guard = 1e-15 * (8 + 4 * exponents)
+    room = np.maximum(exponents - guard, 0.0) - _worst_logs(matrix)
+    np.fill_diagonal(room, np.inf)
+    pair = _where(room.argmin(), room.shape)
+    slack, output = float(room[pair]), _output(matrix, pair)
+    if slack < 0:
+        raise GuaranteeError(
+            f"not private: place {pair[0]} reports output {output} with probability "
+            f"{matrix[pair[0], output]:g}, place {pair[1]} with {matrix[pair[1], output]:g}; "
+            f"at epsilon {level:g} and distance {distances[pair]:g} the ratio may be at most "
+            f"exp({level * distances[pair]:g})"
+        )
+    n, m = matrix.shape
+    return Verdict(n * (n - 1) * m, slack, pair, output)
+
+
+def _check_stochastic(matrix: Array) -> None:
+    if not np.isfinite(matrix).all() or matrix.min() < 0:
+        raise GuaranteeError(f"not a mechanism: a probability is {np.nanmin(matrix)}")
+    sums = matrix.sum(axis=1)
+    worst = int(np.abs(sums - 1).argmax())
+    if abs(sums[worst] - 1) > 1e-12:
+        raise GuaranteeError(f"not a mechanism: row {worst} sums to {sums[worst]!r}, not 1")
+
+
+def _worst_logs(matrix: Array) -> Array:
+    """Return, for all x and x', the largest ln(k(x, z) / k(x', z)) over z; 0 / 0 counts as 1."""
+    worst = np.empty((len(matrix), len(matrix)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for x, row in enumerate(matrix):
+            # fmax passes over the NaN of 0 / 0; a row has a positive entry, so a number remains.
+            worst[x] = np.fmax.reduce(row / matrix, axis=1)
+        return np.log(worst)
+
+
+def _output(matrix: Array, pair: tuple[int, int]) -> int:
+    """Return the output at which the ratio of a pair is largest."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return int(np.nanargmax(matrix[pair[0]] / matrix[pair[1]]))
+
+
+def _where(flat: np.intp, shape: tuple[int, ...]) -> tuple[int, int]:
+    x, other = np.unravel_index(int(flat), shape)
+    return int(x), int(other)
+
+
+def _privacy_metric(mechanism: Channel, metric: ArrayLike | None) -> Array:
+    if metric is not None:
+        return as_metric("metric", metric, len(mechanism.inputs))
+    if mechanism.privacy_metric is not None:
+        return mechanism.privacy_metric
+    if len(mechanism.inputs) < 2:
+        raise InputError("tightest_epsilon needs at least two places, got one")
+    return euclidean(mechanism.inputs)

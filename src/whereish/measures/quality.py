@@ -1,0 +1,80 @@
+"""How far reports are from the truth, and what that means for whoever uses them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from whereish.errors import InputError
+from whereish.measures.channel import Channel, loss_between
+from whereish.places import Array, as_numbers, as_prior
+
+
+def quality_loss(mechanism: Channel, prior: ArrayLike, metric: ArrayLike | None = None) -> float:
+    """Return the expected distance between the true and the reported place, in km.
+
+    QL(K, prior, d_Q) = sum over x, z of prior(x) k(x, z) d_Q(x, z)   (Section 2.1).
+
+    Parameters
+    ----------
+    metric
+        d_Q, inputs x outputs; Euclidean distance if not given.
+    """
+    weights = as_prior(prior, len(mechanism.inputs))
+    loss = loss_between("metric", metric, mechanism.inputs, mechanism.outputs)
+    return float(weights @ (mechanism.matrix * loss).sum(axis=1))
+
+
+def worst_case_loss(mechanism: Channel, metric: ArrayLike | None = None) -> float:
+    """Return the expected distance from the place where it is largest, in km: no prior needed."""
+    loss = loss_between("metric", metric, mechanism.inputs, mechanism.outputs)
+    return float((mechanism.matrix * loss).sum(axis=1).max())
+
+
+def report_radius(mechanism: Channel, prior: ArrayLike | None = None, share: float = 0.95) -> float:
+    """Return the smallest distance, in km, within which this share of the reports falls.
+
+    Without a prior the share holds from every place, not only on average.
+    """
+    if not 0 < share <= 1:
+        raise InputError(f"share must be above 0 and at most 1, got {share}")
+    distances = loss_between("metric", None, mechanism.inputs, mechanism.outputs)
+    if prior is None:
+        rows = zip(distances, mechanism.matrix, strict=True)
+        return max(_quantile(far, weight, share) for far, weight in rows)
+    weights = as_prior(prior, len(mechanism.inputs))[:, None] * mechanism.matrix
+    return _quantile(distances.ravel(), weights.ravel(), share)
+
+
+def radius_to_ask(
+    mechanism: Channel,
+    interest_km: float,
+    confidence: float = 0.95,
+    prior: ArrayLike | None = None,
+) -> float:
+    """Return the radius to ask a service for, so that its answer covers what is of interest.
+
+    A person wants everything within ``interest_km`` of where they are. The service hears another
+    place, and answers with everything within some radius of it; the device then drops what is
+    too far (Section 3.5). The answer covers the interest when the report is at most
+    radius - interest away, so the radius is the interest plus that quantile of the distance.
+
+    Parameters
+    ----------
+    confidence
+        The share of reports for which nothing of interest is missing.
+    prior
+        With a prior the share is on average over it; without, it holds from every place.
+    """
+    interest = float(as_numbers("interest_km", [interest_km], (1,))[0])
+    if interest < 0:
+        raise InputError(f"interest_km must not be negative, got {interest}")
+    return interest + report_radius(mechanism, prior, confidence)
+
+
+def _quantile(distances: Array, weights: Array, share: float) -> float:
+    order = np.argsort(distances, kind="stable")
+    reached = np.cumsum(weights[order])
+    # The sum of all weights is 1 up to rounding; that rounding must not push us past the end.
+    at = int(np.searchsorted(reached, min(share, 1.0) * reached[-1] * (1 - 1e-12)))
+    return float(distances[order][min(at, len(order) - 1)])

@@ -1,0 +1,26 @@
+"""BUILD: mechanisms as functions that return a frozen, checked `Mechanism`."""
+
+from whereish.mechanisms.closed import exponential, tight_constraints
+from whereish.mechanisms.document import is_mechanism, load_mechanism, save_mechanism
+from whereish.mechanisms.laplace import (
+    planar_laplace,
+    planar_laplace_for_loss,
+    planar_laplace_noise,
+)
+from whereish.mechanisms.mechanism import Build, Mechanism
+from whereish.mechanisms.optimal import optimal, optimal_privacy
+
+__all__ = [
+    "Build",
+    "Mechanism",
+    "exponential",
+    "is_mechanism",
+    "load_mechanism",
+    "optimal",
+    "optimal_privacy",
+    "planar_laplace",
+    "planar_laplace_for_loss",
+    "planar_laplace_noise",
+    "save_mechanism",
+    "tight_constraints",
+]

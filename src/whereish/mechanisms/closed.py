@@ -1,0 +1,91 @@
+"""Mechanisms in closed form: exponential, and the one whose every constraint is tight."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from whereish.errors import InputError, SolveError
+from whereish.mechanisms.mechanism import Build, Mechanism, check_places, chosen_outputs, seal
+from whereish.places import Array, Places, as_epsilon, as_metric, euclidean
+
+
+def exponential(
+    places: Places,
+    epsilon: float,
+    privacy_metric: ArrayLike | None = None,
+    outputs: Places | ArrayLike | None = None,
+) -> Mechanism:
+    """Build the exponential mechanism: k(x, z) proportional to exp(-eps d(x, z) / 2).
+
+    Half of epsilon pays for the exponent, half for the normalisation of the rows.
+
+    Parameters
+    ----------
+    privacy_metric
+        (n, n) d_X; Euclidean distance if not given.
+    outputs
+        Places to report, which need Euclidean distance, or the numbers of some of the inputs.
+    """
+    inputs = check_places(places)
+    level = as_epsilon(epsilon)
+    targets = chosen_outputs(inputs, outputs)
+    if privacy_metric is None:
+        metric, reach = euclidean(inputs), euclidean(inputs, targets)
+    else:
+        metric = as_metric("privacy_metric", privacy_metric, len(inputs))
+        if isinstance(outputs, Places) and not outputs.same_as(inputs):
+            raise InputError(
+                "outputs must be numbers of input places where privacy_metric is given: "
+                "the metric says nothing about other places"
+            )
+        reach = metric if outputs is None or outputs is inputs else metric[:, np.asarray(outputs)]
+    exponents = -level / 2 * reach
+    weights = np.exp(exponents - exponents.max(axis=1, keepdims=True))
+    matrix = weights / weights.sum(axis=1, keepdims=True)
+    return seal(matrix, inputs, targets, level, metric, Build("exponential"))
+
+
+def tight_constraints(
+    places: Places, epsilon: float, privacy_metric: ArrayLike | None = None
+) -> Mechanism:
+    """Build the mechanism for which k(x, z) = exp(-eps d(x, z)) k(z, z): every ratio at its limit.
+
+    K = E diag(v) with E = exp(-eps d) and E v = 1. It exists when no weight in v is negative,
+    and then it often is, up to a remap, close to optimal.
+
+    Raises
+    ------
+    SolveError
+        If some weights are negative: the mechanism does not exist for these places and epsilon.
+    """
+    inputs = check_places(places)
+    level = as_epsilon(epsilon)
+    metric = (
+        euclidean(inputs)
+        if privacy_metric is None
+        else as_metric("privacy_metric", privacy_metric, len(inputs))
+    )
+    # A hair less than epsilon, so that ratios at their limit survive rounding.
+    kernel = np.exp(-level * (1 - 1e-12) * metric)
+    weights = _weights(kernel, level)
+    if weights.min() < -1e-12 * np.abs(weights).max():
+        worst = int(weights.argmin())
+        raise SolveError(
+            f"the tight-constraints mechanism does not exist at epsilon {level:g} per km: "
+            f"{int((weights < 0).sum())} of {len(weights)} weights are negative, the lowest "
+            f"{weights[worst]:.3g} at place {worst}; use optimal, planar_laplace or exponential"
+        )
+    matrix = kernel * np.maximum(weights, 0.0)
+    return seal(matrix, inputs, inputs, level, metric, Build("tight-constraints"))
+
+
+def _weights(kernel: Array, level: float) -> Array:
+    try:
+        weights: Array = np.linalg.solve(kernel, np.ones(len(kernel)))
+        return weights
+    except np.linalg.LinAlgError:
+        raise SolveError(
+            f"the tight-constraints mechanism cannot be computed at epsilon {level:g} per km: "
+            "places are too close for double precision; use optimal or exponential"
+        ) from None

@@ -1,0 +1,206 @@
+"""Planar Laplace (Andres et al., CCS 2013): in the plane, and on a finite set of places."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from whereish.errors import InputError
+from whereish.measures import loss_between
+from whereish.mechanisms.mechanism import Build, Mechanism, check_places, chosen_outputs, seal
+from whereish.places import (
+    Array,
+    CellEdges,
+    Places,
+    as_epsilon,
+    as_number,
+    as_numbers,
+    as_prior,
+    cell_edges,
+    euclidean,
+)
+
+# Beyond this many units of 1/eps past the nearest point of an edge, exp(-45) = 3e-20 is left.
+_FAR = 45.0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_CHUNK = 16384
+
+
+def planar_laplace_noise(
+    xy_km: ArrayLike, epsilon: float, rng: np.random.Generator | None = None
+) -> Array:
+    """Add continuous planar Laplace noise to points in a local plane.
+
+    The angle is uniform and the radius has the Gamma(2, 1/eps) distribution, so the density falls
+    with exp(-eps distance) in every direction. For points on the earth, project them with a
+    `LocalPlane` whose centre is public, and project the result back: kilometres in that plane
+    are kilometres on the ground at every latitude.
+
+    Parameters
+    ----------
+    xy_km
+        (n, 2) points.
+    rng
+        For studies only: with a seeded generator the noise can be taken off again. By
+        default the operating system's generator is used.
+    """
+    points = as_numbers("xy_km", xy_km, (None, 2))
+    level = as_epsilon(epsilon)
+    chance = _system_uniform((3, len(points))) if rng is None else 1 - rng.random((3, len(points)))
+    radius = -(np.log(chance[0]) + np.log(chance[1])) / level
+    angle = 2 * np.pi * chance[2]
+    moved: Array = points + radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    return moved
+
+
+def planar_laplace(
+    places: Places, epsilon: float, outputs: Places | ArrayLike | None = None
+) -> Mechanism:
+    """Build planar Laplace followed by a report of the nearest place.
+
+    The probability of each report is the mass of its nearest-place cell, by integration along
+    the boundary of the cell: deterministic, with errors around 1e-13, no simulation.
+
+    Parameters
+    ----------
+    outputs
+        The places that may be reported, or the numbers of some of the inputs; all inputs if
+        not given.
+    """
+    inputs = check_places(places)
+    level = as_epsilon(epsilon)
+    targets = chosen_outputs(inputs, outputs)
+    matrix = cell_masses(inputs, targets, level)
+    return seal(matrix, inputs, targets, level, None, Build("planar-laplace"))
+
+
+def planar_laplace_for_loss(
+    places: Places,
+    prior: ArrayLike,
+    quality_loss: float,
+    quality_metric: ArrayLike | None = None,
+) -> Mechanism:
+    """Build planar Laplace with the epsilon at which its quality loss is the one given.
+
+    This is how the paper compares mechanisms at equal loss (Section 4.2).
+
+    Raises
+    ------
+    InputError
+        If no epsilon loses that much: even unbounded noise is reported as some place of the set.
+    """
+    from scipy.optimize import brentq
+
+    inputs = check_places(places)
+    weights = as_prior(prior, len(inputs))
+    target = as_number("quality_loss", quality_loss, unit="km")
+    loss = loss_between("quality_metric", quality_metric, inputs, inputs) * weights[:, None]
+    edges = cell_edges(inputs)
+    size = float(euclidean(inputs).max())
+
+    def excess(log_level: float) -> float:
+        masses = cell_masses(inputs, inputs, float(np.exp(log_level)), edges)
+        return float((loss * masses).sum()) - target
+
+    low, high = np.log(1e-9 / size), np.log(1.0 / size)
+    most = excess(low) + target
+    if most <= target:
+        raise InputError(
+            f"quality_loss must be below {most:.6g} km, the most that planar Laplace can lose "
+            f"here, got {target:g}"
+        )
+    while excess(high) > 0:
+        high += 1.0
+    level = float(np.exp(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)))
+    matrix = cell_masses(inputs, inputs, level, edges)
+    return seal(matrix, inputs, inputs, level, None, Build("planar-laplace"))
+
+
+def cell_masses(
+    inputs: Places, outputs: Places, epsilon: float, edges: CellEdges | None = None
+) -> Array:
+    """Return the mass that planar Laplace noise around each input puts on each output's cell.
+
+    With F(r) = 1 - (1 + eps r) exp(-eps r), the mass of the disc of radius r, a region has the
+    mass (1 / 2 pi) times the integral of F(r) d theta along its boundary. Writing F = 1 - G leaves
+    1 if the input lies in the region, less (1 / 2 pi) the integral of G d theta. G vanishes at
+    infinity, so unbounded cells need nothing special, and every edge adds to one cell what it
+    takes from its neighbour, so rows sum to 1. See docs/proofs/planar-laplace.md.
+    """
+    if len(outputs) == 1:
+        return np.ones((len(inputs), 1))
+    lines = cell_edges(outputs) if edges is None else edges
+    distances = euclidean(inputs, outputs)
+    nearest = distances.argmin(axis=1)
+    # An input on a border belongs to one cell: the hair's breadth inside decides which.
+    origin = inputs.xy + 1e-11 * (outputs.xy[nearest] - inputs.xy)
+
+    toward = np.column_stack([lines.along[:, 1], -lines.along[:, 0]])
+    masses = np.zeros((len(inputs), len(outputs)))
+    masses[np.arange(len(inputs)), nearest] = 1.0
+    step = max(1, _CHUNK // max(1, len(lines.left)))
+    for first in range(0, len(inputs), step):
+        rows = slice(first, first + step)
+        seen = lines.middle - origin[rows, None, :]
+        height = (seen * toward).sum(axis=2)
+        shift = (seen * lines.along).sum(axis=2)
+        turn = _turn(height, lines.start + shift, lines.end + shift, epsilon) / (2 * np.pi)
+        block = masses[rows]
+        np.subtract.at(block.T, lines.left, turn.T)
+        np.add.at(block.T, lines.right, turn.T)
+    return np.clip(masses, 0.0, None)
+
+
+def _turn(height: Array, start: Array, end: Array, epsilon: float) -> Array:
+    """Integrate G(r) d theta along lines at a signed distance, from start to end past the foot."""
+    near, far = np.maximum(start, 0.0), np.maximum(end, 0.0)
+    back_near, back_far = np.maximum(-end, 0.0), np.maximum(-start, 0.0)
+    distance = np.abs(height)
+    one_side = _one_side(distance, near, far, epsilon)
+    other_side = _one_side(distance, back_near, back_far, epsilon)
+    return np.sign(height) * (one_side + other_side)
+
+
+def _one_side(distance: Array, near: Array, far: Array, epsilon: float) -> Array:
+    """Integrate G(r) d theta from ``near`` to ``far``, both on the same side of the foot.
+
+    With s = distance sinh(u), d theta = du / cosh(u) and r = distance cosh(u): smooth on a scale
+    of 1 in u, however close to the line the origin is.
+    """
+    result = np.zeros(distance.shape)
+    first = np.hypot(distance, near)
+    last = np.minimum(far, np.sqrt((2 * first + _FAR / epsilon) * _FAR / epsilon + near**2))
+    matters = (distance > 0) & (near < last) & (epsilon * first < 745.0)
+    if not matters.any():
+        return result
+    height = distance[matters]
+    low = np.arcsinh(near[matters] / height)
+    width = np.arcsinh(last[matters] / height) - low
+    spread = epsilon * (np.hypot(height, last[matters]) - first[matters])
+    # A panel of 16 nodes is exact to the last digits while u moves by 1.5 and eps r by 9.
+    panels = np.ceil(np.maximum(width / 1.5, spread / 9)).astype(np.int64)
+    values = np.empty(len(height))
+    for count in np.unique(panels):
+        some = panels == count
+        values[some] = _panels(epsilon * height[some], low[some], width[some], int(count))
+    result[matters] = values
+    return result
+
+
+def _panels(reach: Array, low: Array, width: Array, panels: int) -> Array:
+    """Integrate (1 + a cosh u) exp(-a cosh u) / cosh u, a = reach, from low to low + width."""
+    half = width / (2 * panels)
+    total = np.zeros(len(reach))
+    for panel in range(panels):
+        stretch = np.cosh((low + (2 * panel + 1) * half)[:, None] + half[:, None] * _NODES)
+        away = reach[:, None] * stretch
+        total += half * (((1 + away) * np.exp(-away) / stretch) @ _WEIGHTS)
+    return total
+
+
+def _system_uniform(shape: tuple[int, ...]) -> Array:
+    """Return uniform numbers strictly between 0 and 1 from the operating system's generator."""
+    bits = np.frombuffer(os.urandom(8 * int(np.prod(shape))), dtype=np.uint64) >> np.uint64(11)
+    return ((bits.astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)

@@ -1,0 +1,196 @@
+"""Mechanism: a stochastic matrix that cannot be parted from its guarantee."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from whereish.errors import InputError
+from whereish.measures import Verdict, best_remap, check_private
+from whereish.places import Array, Places, as_metric, as_numbers, as_prior, euclidean, readonly
+from whereish.release import repair
+
+
+@dataclass(frozen=True)
+class Build:
+    """How a mechanism came about. What does not apply is None.
+
+    Attributes
+    ----------
+    method
+        "optimal", "optimal-privacy", "planar-laplace", "exponential", "tight-constraints", with
+        "+remap" or "+then" for what was done since.
+    dilation, requested_dilation
+        Measured and asked for.
+    repair_mix
+        The share of the uniform mechanism mixed in to make every ratio hold exactly.
+    notes
+        What a reader should know, in words.
+    """
+
+    method: str
+    solver: str | None = None
+    form: str | None = None
+    seconds: float | None = None
+    variables: int | None = None
+    constraints: int | None = None
+    edges: int | None = None
+    dilation: float | None = None
+    requested_dilation: float | None = None
+    repair_mix: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """A location obfuscation mechanism: row x is the distribution of reports from place x.
+
+    A mechanism with an epsilon has been checked, ratio by ratio, by code that shares nothing
+    with what built it; otherwise it does not come into being.
+
+    Attributes
+    ----------
+    matrix
+        (inputs, outputs) probabilities, read-only.
+    inputs, outputs
+        Where a person may be, and what may be reported.
+    epsilon
+        The privacy level per unit of `privacy_metric` (per km, unless that is in other units), or
+        None for a mechanism that promises none.
+    privacy_metric
+        (inputs, inputs) d_X, read-only: an epsilon means nothing without it.
+    build
+        How it came about.
+    verdict
+        What the check saw; None without an epsilon.
+    """
+
+    matrix: Array
+    inputs: Places
+    outputs: Places
+    epsilon: float | None = None
+    privacy_metric: Array | None = None
+    build: Build = field(default_factory=lambda: Build("given"))
+    verdict: Verdict | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        matrix = as_numbers("matrix", self.matrix, (len(self.inputs), len(self.outputs)))
+        if (matrix < 0).any() or (np.abs(matrix.sum(axis=1) - 1) > 1e-9).any():
+            raise InputError("matrix must be non-negative and its rows must sum to 1")
+        object.__setattr__(self, "matrix", readonly(matrix))
+        if self.epsilon is None:
+            object.__setattr__(self, "privacy_metric", None)
+            return
+        metric = (
+            euclidean(self.inputs)
+            if self.privacy_metric is None
+            else as_metric("privacy_metric", self.privacy_metric, len(self.inputs))
+        )
+        object.__setattr__(self, "privacy_metric", readonly(metric))
+        object.__setattr__(self, "verdict", check_private(self.matrix, self.epsilon, metric))
+
+    def __repr__(self) -> str:
+        level = "no epsilon" if self.epsilon is None else f"epsilon={self.epsilon:g} per km"
+        n, m = self.matrix.shape
+        return f"Mechanism({self.build.method}, {n} places -> {m} outputs, {level})"
+
+    def then(self, other: Mechanism | ArrayLike, outputs: Places | None = None) -> Mechanism:
+        """Return this mechanism followed by another, whatever it does: the product K H.
+
+        What is done to a report cannot undo privacy (the remapping lemma, Section 3.4), so
+        the product keeps this epsilon.
+
+        Parameters
+        ----------
+        other
+            A mechanism from these outputs, or its (outputs, m) stochastic matrix.
+        outputs
+            The places of the m columns, where ``other`` is a matrix; by default
+            the outputs of this mechanism.
+        """
+        if isinstance(other, Mechanism):
+            follow, places = other.matrix, other.outputs
+            if not other.inputs.same_as(self.outputs):
+                raise InputError("then needs a mechanism whose inputs are the outputs of this one")
+        else:
+            follow = as_numbers("other", other, (len(self.outputs), None))
+            places = self.outputs if outputs is None else outputs
+            if len(places) != follow.shape[1]:
+                raise InputError(
+                    f"other must have one column per output place, got {follow.shape[1]} columns "
+                    f"and {len(places)} places"
+                )
+            if (follow < 0).any() or (np.abs(follow.sum(axis=1) - 1) > 1e-9).any():
+                raise InputError("other must be non-negative and its rows must sum to 1")
+        build = replace(self.build, method=f"{self.build.method}+then")
+        return seal(
+            self.matrix @ follow, self.inputs, places, self.epsilon, self.privacy_metric, build
+        )
+
+    def remap(self, prior: ArrayLike, metric: ArrayLike | None = None) -> Mechanism:
+        """Return this mechanism with every report replaced by the best guess it allows.
+
+        The best guess is the place with the least expected loss given the report and the prior. It
+        costs no privacy, and no mechanism built by `optimal` for this prior gains by it.
+
+        Parameters
+        ----------
+        prior
+            What is known of where the person is.
+        metric
+            (inputs, inputs) loss of a guess; Euclidean distance if not given.
+        """
+        weights = as_prior(prior, len(self.inputs))
+        to = best_remap(self, weights, metric)
+        targets = len(self.inputs)
+        moved = np.zeros((len(self.inputs), targets))
+        np.add.at(moved.T, to, self.matrix.T)
+        build = replace(self.build, method=f"{self.build.method}+remap")
+        return seal(moved, self.inputs, self.inputs, self.epsilon, self.privacy_metric, build)
+
+
+def seal(
+    matrix: Array,
+    inputs: Places,
+    outputs: Places,
+    epsilon: float | None,
+    privacy_metric: Array | None,
+    build: Build,
+) -> Mechanism:
+    """Repair a matrix where it has an epsilon to keep, and make the mechanism, which checks it.
+
+    Raises
+    ------
+    GuaranteeError
+        If it is not private and rounding is not to blame.
+    """
+    if epsilon is None:
+        clean = np.where(matrix > 0, matrix, 0.0)
+        return Mechanism(clean / clean.sum(axis=1, keepdims=True), inputs, outputs, build=build)
+    metric = euclidean(inputs) if privacy_metric is None else privacy_metric
+    repaired = repair(matrix, epsilon, metric)
+    mix = 1 - (1 - (build.repair_mix or 0.0)) * (1 - repaired.mix)
+    return Mechanism(
+        repaired.matrix, inputs, outputs, epsilon, metric, replace(build, repair_mix=mix)
+    )
+
+
+def chosen_outputs(inputs: Places, outputs: Places | Any | None) -> Places:
+    """Return the output places: the inputs, other places, or some of the inputs by number."""
+    if outputs is None:
+        return inputs
+    return outputs if isinstance(outputs, Places) else inputs.subset(outputs)
+
+
+def check_places(places: Places) -> Places:
+    """Raise InputError unless there are at least two places to be hidden among."""
+    if not isinstance(places, Places):
+        raise InputError(
+            f"places must be Places, got {type(places).__name__}: use Places.from_xy(xy_km)"
+        )
+    if len(places) < 2:
+        raise InputError("places must hold at least 2 places, got 1: one place hides nothing")
+    return places

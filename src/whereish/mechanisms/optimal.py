@@ -1,0 +1,203 @@
+"""The mechanisms that are best at something: least quality loss, or most adversary error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from whereish.errors import GuaranteeError, InputError, SolveError
+from whereish.measures import loss_between
+from whereish.mechanisms.mechanism import Build, Mechanism, check_places, chosen_outputs, seal
+from whereish.places import (
+    Array,
+    Places,
+    as_epsilon,
+    as_metric,
+    as_number,
+    as_prior,
+    euclidean,
+)
+from whereish.programs import Spanner, greedy_spanner, least_loss, most_privacy
+from whereish.solvers import check_solver, solve
+
+
+def optimal(
+    places: Places,
+    prior: ArrayLike,
+    epsilon: float,
+    dilation: float = 1.0,
+    privacy_metric: ArrayLike | None = None,
+    quality_metric: ArrayLike | None = None,
+    outputs: Places | Sequence[int] | NDArray[np.int64] | None = None,
+    solver: str = "auto",
+    *,
+    form: str | None = None,
+    time_limit_s: float | None = None,
+) -> Mechanism:
+    """Build the private mechanism that loses the least quality of service.
+
+    Among all mechanisms K with k(x, z) <= exp(eps d_X(x, x')) k(x', z), the one with the smallest
+    expected d_Q between the true and the reported place (Definition 3, Sections 3.1 and 3.2).
+
+    Parameters
+    ----------
+    places
+        Where the person may be.
+    prior
+        n non-negative numbers with sum 1: how likely each place is.
+    epsilon
+        Privacy level, per km (or per unit of ``privacy_metric``).
+    dilation
+        1 is exact. With more, only the edges of a greedy spanner are constrained, at epsilon
+        divided by its measured dilation: the same privacy, fewer constraints, a little more loss.
+    privacy_metric
+        (n, n) d_X; Euclidean distance if not given. If a graph induces it, its edges are found
+        and the result is exact.
+    quality_metric
+        (n, outputs) d_Q; Euclidean distance if not given. With ``outputs`` by number, (n, n).
+    outputs
+        The places that may be reported, or the numbers of some of the inputs; all inputs if
+        not given.
+    solver, form, time_limit_s
+        See `whereish.solvers.solve`.
+
+    Raises
+    ------
+    InputError, SolveError, GuaranteeError
+
+    >>> import whereish as wh
+    >>> places = wh.Places.from_xy([[0, 0], [1, 0], [2, 0]])
+    >>> m = wh.optimal(places, [0.2, 0.5, 0.3], epsilon=1.0)
+    >>> bool(wh.tightest_epsilon(m) <= 1.0)
+    True
+    """
+    start = time.perf_counter()
+    inputs = check_places(places)
+    weights = as_prior(prior, len(inputs))
+    level = as_epsilon(epsilon)
+    check_solver(solver, form)
+    metric = (
+        euclidean(inputs)
+        if privacy_metric is None
+        else as_metric("privacy_metric", privacy_metric, len(inputs))
+    )
+    targets = chosen_outputs(inputs, outputs)
+    loss = quality_to(inputs, targets, outputs, quality_metric)
+
+    spanner = greedy_spanner(metric, dilation)
+    program = least_loss(weights, loss, spanner.edges, level / spanner.stretch * spanner.lengths)
+    solution = solve(program, solver, form, time_limit_s)
+    matrix = solution.values.reshape(len(targets), len(inputs)).T
+    build = Build(
+        method="optimal",
+        solver=solution.solver,
+        form=solution.form,
+        seconds=time.perf_counter() - start,
+        variables=program.variables,
+        constraints=program.constraints,
+        edges=len(spanner.edges),
+        dilation=spanner.dilation,
+        requested_dilation=spanner.requested,
+        notes=_notes(spanner, len(inputs)),
+    )
+    return _withheld_or(solution.solver, matrix, inputs, targets, level, metric, build)
+
+
+def optimal_privacy(
+    places: Places,
+    prior: ArrayLike,
+    quality_loss: float,
+    quality_metric: ArrayLike | None = None,
+    adversary_metric: ArrayLike | None = None,
+    outputs: Places | Sequence[int] | NDArray[np.int64] | None = None,
+    solver: str = "auto",
+    *,
+    form: str | None = None,
+    time_limit_s: float | None = None,
+) -> Mechanism:
+    """Build the mechanism with the largest adversary error within a quality loss.
+
+    Shokri et al. (CCS 2012), Definition 1 of the paper. It promises its quality loss and nothing
+    else: its epsilon is None, and `tightest_epsilon` of it may well be infinite.
+
+    Parameters
+    ----------
+    quality_loss
+        The largest expected d_Q allowed, in km.
+    quality_metric, adversary_metric
+        (n, outputs) d_Q and (n, n) d_A; Euclidean distance if not given.
+    """
+    start = time.perf_counter()
+    inputs = check_places(places)
+    weights = as_prior(prior, len(inputs))
+    allowed = as_number("quality_loss", quality_loss, unit="km")
+    check_solver(solver, form)
+    targets = chosen_outputs(inputs, outputs)
+    loss = quality_to(inputs, targets, outputs, quality_metric)
+    least = float(weights @ loss.min(axis=1))
+    if allowed < least:
+        raise InputError(
+            f"quality_loss must be at least {least:.6g} km with these outputs, got {allowed:g}"
+        )
+    adversary = loss_between("adversary_metric", adversary_metric, inputs, inputs)
+    program = most_privacy(weights, loss, adversary, allowed)
+    solution = solve(program, solver, form, time_limit_s)
+    n, m = loss.shape
+    build = Build(
+        method="optimal-privacy",
+        solver=solution.solver,
+        form=solution.form,
+        seconds=time.perf_counter() - start,
+        variables=program.variables,
+        constraints=program.constraints,
+        notes=("promises its quality loss only: this mechanism has no epsilon",),
+    )
+    matrix = solution.values[: n * m].reshape(m, n).T
+    return seal(matrix, inputs, targets, None, None, build)
+
+
+def quality_to(
+    inputs: Places,
+    targets: Places,
+    outputs: object,
+    quality_metric: ArrayLike | None,
+) -> Array:
+    """Return the (inputs, outputs) quality metric; of an (n, n) one, the columns of the outputs."""
+    if quality_metric is None or outputs is None or isinstance(outputs, Places):
+        return loss_between("quality_metric", quality_metric, inputs, targets)
+    square = loss_between("quality_metric", quality_metric, inputs, inputs)
+    return square[:, np.asarray(outputs)]
+
+
+def _withheld_or(
+    solver: str,
+    matrix: Array,
+    inputs: Places,
+    outputs: Places,
+    epsilon: float,
+    metric: Array,
+    build: Build,
+) -> Mechanism:
+    try:
+        return seal(matrix, inputs, outputs, epsilon, metric, build)
+    except GuaranteeError as broken:
+        raise SolveError(f"{solver} returned a matrix that cannot be used: {broken}") from broken
+
+
+def _notes(spanner: Spanner, n: int) -> tuple[str, ...]:
+    pairs = n * (n - 1) // 2
+    edges = len(spanner.edges)
+    if spanner.requested > 1 and spanner.dilation > 1 + 1e-9:
+        return (
+            f"a spanner of {edges} of {pairs} pairs stands for all of them, at epsilon / "
+            f"{spanner.dilation:.4g}: private as asked, its loss a little above the optimum",
+        )
+    if edges < pairs:
+        return (
+            f"the privacy metric is induced by a graph of {edges} of {pairs} pairs: constraints on "
+            "these alone are exact",
+        )
+    return ("all pairs are constrained: exact",)

@@ -1,0 +1,35 @@
+"""WHERE: places, grids, the local plane, and the distances between places."""
+
+from whereish.places.cells import CellEdges, cell_edges
+from whereish.places.checks import (
+    Array,
+    as_epsilon,
+    as_loss,
+    as_metric,
+    as_number,
+    as_numbers,
+    as_prior,
+    readonly,
+)
+from whereish.places.metrics import discrete, euclidean, geodesic, graph_metric
+from whereish.places.points import LocalPlane, Places, square_grid
+
+__all__ = [
+    "Array",
+    "CellEdges",
+    "LocalPlane",
+    "Places",
+    "as_epsilon",
+    "as_loss",
+    "as_metric",
+    "as_number",
+    "as_numbers",
+    "as_prior",
+    "cell_edges",
+    "discrete",
+    "euclidean",
+    "geodesic",
+    "graph_metric",
+    "readonly",
+    "square_grid",
+]

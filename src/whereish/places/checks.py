@@ -1,0 +1,157 @@
+"""Turn what callers hand over into arrays that the mathematics can rely on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from whereish.errors import InputError
+
+Array = NDArray[np.float64]
+
+PRIOR_TOLERANCE = 1e-6
+METRIC_TOLERANCE = 1e-9
+
+
+def readonly(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a contiguous copy of an array that nobody can write to."""
+    copy = np.array(array, order="C", copy=True)
+    copy.setflags(write=False)
+    return copy
+
+
+def as_numbers(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
+    """Convert to finite floats of a given shape (None: any length)."""
+    wanted = " x ".join("n" if side is None else str(side) for side in shape)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be {wanted} numbers, got {_short(value)}") from None
+    fits = array.ndim == len(shape) and all(
+        want is None or want == got for want, got in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        got = " x ".join(map(str, array.shape)) or "a single number"
+        raise InputError(f"{name} must be {wanted} numbers, got {got}")
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        at = ", ".join(map(str, where))
+        raise InputError(f"{name} must be finite, got {array[where]} at [{at}]")
+    return array
+
+
+def as_number(name: str, value: Any, *, above: float = 0.0, unit: str = "") -> float:
+    """Convert to one finite float strictly above a bound."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number{_in(unit)}, got {_short(value)}") from None
+    if not np.isfinite(number) or number <= above:
+        bound = "positive" if above == 0 else f"above {above:g}"
+        raise InputError(f"{name} must be {bound} and finite{_in(unit)}, got {number}")
+    return number
+
+
+def as_epsilon(value: Any) -> float:
+    """Check a privacy level.
+
+    >>> as_epsilon(-1)
+    Traceback (most recent call last):
+    whereish.errors.InputError: epsilon must be positive and finite (per km), got -1.0
+    """
+    return as_number("epsilon", value, unit="per km")
+
+
+def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
+    """Check that a prior is n non-negative numbers with sum 1, and normalise its last digits.
+
+    >>> as_prior([0.5, 0.6], 2)
+    Traceback (most recent call last):
+    whereish.errors.InputError: prior must sum to 1, got a sum of 1.1: divide it by its sum
+    """
+    prior = as_numbers(name, value, (n,))
+    if (prior < 0).any():
+        where = int(np.argmax(prior < 0))
+        raise InputError(f"{name} must be non-negative, got {prior[where]} at [{where}]")
+    total = float(prior.sum())
+    if abs(total - 1) > PRIOR_TOLERANCE:
+        raise InputError(f"{name} must sum to 1, got a sum of {total:.6g}: divide it by its sum")
+    return prior / total
+
+
+def as_loss(name: str, value: ArrayLike, n: int, m: int, *, same: bool) -> Array:
+    """Check a quality or adversary metric: finite and non-negative, n rows by m columns.
+
+    Where rows and columns are the same places it must also be symmetric with a zero diagonal.
+    The triangle inequality is not asked for: no theorem of the paper needs it of d_Q or d_A,
+    and losses such as the squared distance or "nothing within 500 m" are useful.
+    """
+    loss = as_numbers(name, value, (n, m))
+    if (loss < 0).any():
+        x, z = _first(loss < 0)
+        raise InputError(f"{name} must be non-negative, got {loss[x, z]} at [{x}, {z}]")
+    if same:
+        _check_symmetric(name, loss)
+    return loss
+
+
+def as_metric(name: str, value: ArrayLike, n: int | None = None) -> Array:
+    """Check the axioms of a metric: zero diagonal, symmetric, positive, triangle inequality.
+
+    >>> as_metric("privacy_metric", [[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    Traceback (most recent call last):
+    whereish.errors.InputError: privacy_metric must satisfy the triangle inequality, but \
+d[0, 2] = 5 is longer than the way through 1, which is 2
+    """
+    metric = as_numbers(name, value, (n, n))
+    if metric.shape[0] != metric.shape[1]:
+        rows, columns = metric.shape
+        raise InputError(f"{name} must be square, got {rows} x {columns}")
+    _check_symmetric(name, metric)
+    off = metric + np.eye(len(metric))
+    if (off <= 0).any():
+        x, y = _first(off <= 0)
+        raise InputError(
+            f"{name} must be positive between different places, got {metric[x, y]} at [{x}, {y}]"
+        )
+    for x, row in enumerate(metric):
+        through = row[:, None] + metric
+        short = through.min(axis=0)
+        broken = row > short * (1 + METRIC_TOLERANCE)
+        if broken.any():
+            y = int(np.argmax(broken))
+            via = int(through[:, y].argmin())
+            raise InputError(
+                f"{name} must satisfy the triangle inequality, but d[{x}, {y}] = {row[y]:g} "
+                f"is longer than the way through {via}, which is {short[y]:g}"
+            )
+    return metric
+
+
+def _check_symmetric(name: str, metric: Array) -> None:
+    if np.diagonal(metric).any():
+        x = int(np.argmax(np.diagonal(metric) != 0))
+        raise InputError(f"{name} must be zero on the diagonal, got {metric[x, x]} at [{x}, {x}]")
+    skew = np.abs(metric - metric.T) > METRIC_TOLERANCE * np.abs(metric)
+    if skew.any():
+        x, y = _first(skew)
+        raise InputError(
+            f"{name} must be symmetric, got {metric[x, y]:g} at [{x}, {y}] "
+            f"but {metric[y, x]:g} at [{y}, {x}]"
+        )
+
+
+def _first(mask: NDArray[np.bool_]) -> tuple[int, int]:
+    row, column = np.argwhere(mask)[0]
+    return int(row), int(column)
+
+
+def _in(unit: str) -> str:
+    return f" ({unit})" if unit else ""
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,108 @@
+"""Distances between places: on the plane, on the earth, along a graph, or just same-or-not."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from whereish.errors import InputError
+from whereish.places.checks import Array, as_numbers
+from whereish.places.points import Places
+
+
+def euclidean(places: Places, others: Places | None = None) -> Array:
+    """Return straight-line distances in the plane, in km.
+
+    Parameters
+    ----------
+    places
+        The rows.
+    others
+        The columns; the same places if not given.
+
+    >>> euclidean(Places.from_xy([[0, 0], [3, 4]])).tolist()
+    [[0.0, 5.0], [5.0, 0.0]]
+    """
+    columns = places if others is None else others
+    apart = places.xy[:, None, :] - columns.xy[None, :, :]
+    return np.hypot(apart[..., 0], apart[..., 1])
+
+
+def geodesic(places: Places, others: Places | None = None) -> Array:
+    """Return shortest distances on the WGS84 ellipsoid, in km.
+
+    Raises
+    ------
+    InputError
+        If the places were given in a plane and not on the earth.
+    """
+    columns = places if others is None else others
+    if places.latlon is None or columns.latlon is None:
+        raise InputError("geodesic needs places on the earth: make them with Places.from_latlon")
+    from pyproj import Geod
+
+    n, m = len(places), len(columns)
+    lat, lon = np.repeat(places.latlon, m, axis=0).T
+    other_lat, other_lon = np.tile(columns.latlon, (n, 1)).T
+    metres = Geod(ellps="WGS84").inv(lon, lat, other_lon, other_lat)[2]
+    ground = np.asarray(metres).reshape(n, m) / 1000
+    # The inverse geodesic differs in its last digits by direction; a metric may not.
+    return (ground + ground.T) / 2 if others is None else ground
+
+
+def graph_metric(n: int, edges: ArrayLike, lengths: ArrayLike) -> Array:
+    """Return the length of the shortest way along an undirected graph (d_G, Section 3.2).
+
+    A mechanism for this metric needs constraints on the edges only: `whereish.optimal` finds
+    them again from the distances, and the result is exact.
+
+    Parameters
+    ----------
+    n
+        Number of places.
+    edges
+        (m, 2) place numbers.
+    lengths
+        (m,) positive lengths, in km or any unit: epsilon is then per that unit.
+
+    >>> graph_metric(3, [[0, 1], [1, 2]], [1.0, 2.5]).tolist()
+    [[0.0, 1.0, 3.5], [1.0, 0.0, 2.5], [3.5, 2.5, 0.0]]
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import shortest_path
+
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise InputError(f"n must be a whole number of places, at least 1, got {n!r}")
+    pairs = as_numbers("edges", edges if np.size(edges) else np.empty((0, 2)), (None, 2))
+    weights = as_numbers("lengths", lengths, (len(pairs),))
+    wrong = (pairs != np.floor(pairs)) | (pairs < 0) | (pairs >= n)
+    if wrong.any():
+        row = int(np.argmax(wrong.any(axis=1)))
+        raise InputError(
+            f"edges must name places from 0 to {n - 1}, got {pairs[row].tolist()} at [{row}]"
+        )
+    if (weights <= 0).any():
+        row = int(np.argmax(weights <= 0))
+        raise InputError(f"lengths must be positive, got {weights[row]} at [{row}]")
+    a, b = np.sort(pairs.astype(np.int64), axis=1).T
+    order = np.lexsort((weights, b, a))  # of parallel edges, the shortest comes first and stays
+    a, b, weights = a[order], b[order], weights[order]
+    first = np.r_[True, (a[1:] != a[:-1]) | (b[1:] != b[:-1])][: len(a)]
+    first &= a != b
+    graph = coo_array((weights[first], (a[first], b[first])), shape=(n, n)).tocsr()
+    metric = np.asarray(shortest_path(graph, directed=False), dtype=np.float64)
+    if np.isinf(metric).any():
+        x, y = (int(i) for i in np.argwhere(np.isinf(metric))[0])
+        raise InputError(f"edges must connect all places, but there is no way from {x} to {y}")
+    return np.minimum(metric, metric.T)
+
+
+def discrete(n: int) -> Array:
+    """Return the metric that only tells whether two places are the same: 0 or 1.
+
+    >>> discrete(2).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise InputError(f"n must be a whole number of places, at least 1, got {n!r}")
+    return np.ones((n, n)) - np.eye(n)

@@ -1,0 +1,227 @@
+"""Places: points in a local plane, in kilometres, with their coordinates on the earth if known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from whereish.errors import InputError
+from whereish.places.checks import Array, as_number, as_numbers, readonly
+
+SAME_PLACE_KM = 1e-9
+
+
+@dataclass(frozen=True)
+class LocalPlane:
+    """An azimuthal equidistant plane, in km, touching the WGS84 ellipsoid at a centre.
+
+    Distances from the centre are exact; between two points of a city they are within about
+    one part in a million of the geodesic. The centre is public: it must not depend on where
+    somebody is right now.
+    """
+
+    lat: float
+    lon: float
+
+    @cached_property
+    def _projection(self) -> Any:
+        from pyproj import Proj
+
+        return Proj(proj="aeqd", lat_0=self.lat, lon_0=self.lon, ellps="WGS84", units="km")
+
+    def to_xy(self, latlon: ArrayLike) -> Array:
+        """Project (n, 2) degrees of latitude and longitude to (n, 2) km east and north."""
+        degrees = as_latlon(latlon)
+        x, y = self._projection(degrees[:, 1], degrees[:, 0], errcheck=True)
+        return np.column_stack([x, y])
+
+    def to_latlon(self, xy_km: ArrayLike) -> Array:
+        """Turn (n, 2) km in the plane back into (n, 2) degrees of latitude and longitude."""
+        xy = as_numbers("xy_km", xy_km, (None, 2))
+        lon, lat = self._projection(xy[:, 0], xy[:, 1], inverse=True, errcheck=True)
+        return np.column_stack([lat, lon])
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """A finite set of different places.
+
+    Parameters
+    ----------
+    xy
+        (n, 2) kilometres in a plane.
+    latlon, plane
+        Degrees and the plane they were projected to, where the places lie on the earth.
+    cell_km
+        Width and height of the cells whose centres these places are, for pictures.
+    """
+
+    xy: Array
+    latlon: Array | None = None
+    plane: LocalPlane | None = None
+    cell_km: tuple[float, float] | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        xy = as_numbers("places", self.xy, (None, 2))
+        if len(xy) == 0:
+            raise InputError("places must hold at least one place, got none")
+        object.__setattr__(self, "xy", readonly(xy))
+        if self.latlon is not None:
+            latlon = as_numbers("latlon", as_latlon(self.latlon), (len(xy), 2))
+            object.__setattr__(self, "latlon", readonly(latlon))
+        self._check_different()
+
+    @classmethod
+    def from_xy(cls, xy_km: ArrayLike) -> Places:
+        """Take places that are given in kilometres in a plane.
+
+        >>> len(Places.from_xy([[0, 0], [1, 0], [0, 2]]))
+        3
+        >>> Places.from_xy([[0, 0], [0, 0]])
+        Traceback (most recent call last):
+        whereish.errors.InputError: places must differ, but 0 and 1 are both at (0, 0) km
+        """
+        return cls(as_numbers("xy_km", xy_km, (None, 2)))
+
+    @classmethod
+    def from_latlon(cls, latlon: ArrayLike) -> Places:
+        """Take places in degrees and project them to a plane that touches the earth among them.
+
+        The date line and the poles are ordinary places.
+
+        >>> Places.from_latlon([[0, 179.99], [0, -179.99]]).xy.round(2).tolist()
+        [[-1.11, 0.0], [1.11, 0.0]]
+        """
+        degrees = as_latlon(latlon)
+        if len(degrees) == 0:
+            raise InputError("places must hold at least one place, got none")
+        plane = LocalPlane(*_middle(degrees))
+        return cls(plane.to_xy(degrees), degrees, plane)
+
+    def __len__(self) -> int:
+        return len(self.xy)
+
+    def __repr__(self) -> str:
+        width, height = np.ptp(self.xy, axis=0)
+        where = f", around {self.plane.lat:.3f}, {self.plane.lon:.3f}" if self.plane else ""
+        return f"Places({len(self)} within {width:.3g} x {height:.3g} km{where})"
+
+    def same_as(self, other: Places) -> bool:
+        """Tell whether two sets are the same places in the same order."""
+        return self is other or np.array_equal(self.xy, other.xy)
+
+    def subset(self, indices: Sequence[int] | Array) -> Places:
+        """Return the places at these indices, in this order."""
+        chosen = np.asarray(indices)
+        if chosen.ndim != 1 or len(chosen) == 0 or chosen.dtype.kind not in "iu":
+            raise InputError(f"indices must be a list of place numbers, got {indices!r}")
+        if chosen.min() < 0 or chosen.max() >= len(self):
+            raise InputError(f"indices must be from 0 to {len(self) - 1}, got {chosen.tolist()}")
+        latlon = None if self.latlon is None else self.latlon[chosen]
+        return Places(self.xy[chosen], latlon, self.plane, self.cell_km)
+
+    @cached_property
+    def projection_error(self) -> float:
+        """Largest relative error of a distance in the plane against the geodesic; 0 without one."""
+        if self.latlon is None or len(self) < 2:
+            return 0.0
+        from whereish.places.metrics import euclidean, geodesic
+
+        upper = np.triu_indices(len(self), 1)
+        ground = geodesic(self)[upper]
+        return float(np.abs(euclidean(self)[upper] / ground - 1).max())
+
+    def _check_different(self) -> None:
+        from scipy.spatial import cKDTree
+
+        close = cKDTree(self.xy).query_pairs(SAME_PLACE_KM)
+        if close:
+            a, b = min(close)
+            x, y = self.xy[a]
+            raise InputError(f"places must differ, but {a} and {b} are both at ({x:g}, {y:g}) km")
+
+
+def square_grid(
+    south: float,
+    west: float,
+    north: float,
+    east: float,
+    cell_km: tuple[float, float] = (0.658, 0.712),
+) -> Places:
+    """Cover an area of the earth with equal cells and return their centres.
+
+    The cells are laid out in the local plane of the area, row by row from the south-west, so
+    that distances between them are those of a perfect grid. ``west`` may be larger than
+    ``east``: the area then crosses the date line.
+
+    Parameters
+    ----------
+    south, west, north, east
+        The area, in degrees.
+    cell_km
+        Width and height of a cell. The default is the paper's (Section 4.2).
+
+    >>> square_grid(south=48.84, west=2.29, north=48.89, east=2.38, cell_km=(1.0, 1.0))
+    Places(42 within 6 x 5 km, around 48.865, 2.335)
+    """
+    as_latlon([[south, west], [north, east]])
+    if north <= south:
+        raise InputError(f"north must be above south, got south {south} and north {north}")
+    try:
+        width, height = cell_km
+    except (TypeError, ValueError):
+        raise InputError(f"cell_km must be (width, height) in km, got {cell_km!r}") from None
+    cell_width = as_number("cell_km[0]", width, unit="km")
+    cell_height = as_number("cell_km[1]", height, unit="km")
+    span = (east - west) % 360
+    if span == 0:
+        raise InputError(f"east must differ from west, got {west} for both")
+    middle_lon = (west + span / 2 + 180) % 360 - 180
+    plane = LocalPlane((south + north) / 2, middle_lon)
+    if span > 90:
+        raise InputError(f"an area must be a region, not a hemisphere, got {span:g} degrees of lon")
+
+    corners = plane.to_xy(
+        [[lat, lon] for lat in (south, (south + north) / 2, north) for lon in (west, east)]
+    )
+    columns = _cells(np.ptp(corners[:, 0]), cell_width)
+    rows = _cells(np.ptp(corners[:, 1]), cell_height)
+    if columns * rows > 1_000_000:
+        raise InputError(f"cell_km makes {columns * rows:,} cells, got {cell_km}: larger cells")
+    x = (np.arange(columns) - (columns - 1) / 2) * cell_width
+    y = (np.arange(rows) - (rows - 1) / 2) * cell_height
+    xy = np.column_stack([np.tile(x, rows), np.repeat(y, columns)])
+    return Places(xy, plane.to_latlon(xy), plane, (cell_width, cell_height))
+
+
+def as_latlon(value: ArrayLike) -> Array:
+    """Check (n, 2) degrees of latitude and longitude."""
+    degrees = as_numbers("latlon", value, (None, 2))
+    for column, name, limit in ((0, "latitude", 90), (1, "longitude", 180)):
+        wrong = np.abs(degrees[:, column]) > limit
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise InputError(
+                f"{name} must be from -{limit} to {limit} degrees, "
+                f"got {degrees[row, column]:g} for place {row}"
+            )
+    return degrees
+
+
+def _middle(degrees: Array) -> tuple[float, float]:
+    lat, lon = np.radians(degrees).T
+    spokes = np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+    x, y, z = spokes.mean(axis=0)
+    if np.sqrt(x * x + y * y + z * z) < 0.5:
+        raise InputError("places must lie in one region of the earth, got places all around it")
+    return float(np.degrees(np.arctan2(z, np.hypot(x, y)))), float(np.degrees(np.arctan2(y, x)))
+
+
+def _cells(length: float, cell: float) -> int:
+    # A cell that would stick out by less than a millionth of itself is rounding, not area.
+    return max(1, int(np.ceil(length / cell - 1e-6)))

@@ -1,0 +1,154 @@
+"""Read a profile from a file: a table of places with a prior, or GeoJSON regions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whereish.errors import FormatError, InputError
+from whereish.places import Array, Places
+from whereish.profiles.profile import Profile
+
+_KINDS = ".csv, .json, .geojson or .parquet"
+_COORDINATES = (("x_km", "y_km"), ("lat", "lon"))
+
+
+def read_profile(path: str | Path, *, normalise: bool = False) -> Profile:
+    """Read places and a prior.
+
+    A CSV, JSON or Parquet table needs the columns ``x_km, y_km, prior`` or ``lat, lon, prior``;
+    other columns are ignored. JSON may be a list of records or a mapping of columns. In GeoJSON
+    every feature is a region of any shape with a property ``prior``; its place is a
+    representative point inside.
+
+    Parameters
+    ----------
+    normalise
+        Divide the prior by its sum: for tables of counts.
+
+    Raises
+    ------
+    InputError, FormatError
+        With the file, the row and the field that are wrong.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"profile must be a file that exists, got {file}")
+    try:
+        if file.stat().st_size == 0:
+            raise FormatError("the file is empty")
+        kind = file.suffix.lower()
+        if kind in (".csv", ".tsv", ".txt"):
+            return _from_columns(_csv_columns(file, "\t" if kind == ".tsv" else ","), normalise)
+        if kind in (".parquet", ".pq"):
+            return _from_columns(_parquet_columns(file), normalise)
+        if kind in (".json", ".geojson"):
+            return _from_json(_load_json(file), normalise)
+        raise FormatError(f"the name must end in {_KINDS}")
+    except FormatError as wrong:
+        raise FormatError(f"profile {file}: {wrong}") from wrong
+    except InputError as wrong:
+        raise InputError(f"profile {file}: {wrong}") from wrong
+    except OSError as wrong:
+        raise InputError(f"profile {file} cannot be read: {wrong.strerror}") from wrong
+
+
+def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
+    import polars as pl
+
+    try:
+        table = pl.read_csv(file, separator=separator, infer_schema=False)
+    except pl.exceptions.NoDataError:
+        raise FormatError("the file is empty") from None
+    except (pl.exceptions.PolarsError, UnicodeDecodeError) as wrong:
+        raise FormatError(f"not a table: {str(wrong).splitlines()[0]}") from None
+    return {name.strip(): table[name].to_list() for name in table.columns}
+
+
+def _parquet_columns(file: Path) -> dict[str, list[Any]]:
+    import polars as pl
+
+    try:
+        table = pl.read_parquet(file)
+    except (pl.exceptions.PolarsError, OSError) as wrong:
+        raise FormatError(f"not a Parquet file: {str(wrong).splitlines()[0]}") from None
+    return {name: table[name].to_list() for name in table.columns}
+
+
+def _load_json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as wrong:
+        raise FormatError(f"not JSON: {wrong}") from None
+
+
+def _from_json(document: Any, normalise: bool) -> Profile:
+    if isinstance(document, dict) and document.get("type") == "FeatureCollection":
+        return _from_geojson(document, normalise)
+    if isinstance(document, list) and all(isinstance(row, dict) for row in document):
+        names = {name for row in document for name in row}
+        return _from_columns(
+            {name: [row.get(name) for row in document] for name in names}, normalise
+        )
+    columns = document.values() if isinstance(document, dict) else ()
+    if columns and all(isinstance(column, list) for column in columns):
+        if len({len(column) for column in columns}) > 1:
+            raise FormatError("the columns must be equally long")
+        return _from_columns(document, normalise)
+    raise FormatError("must be a list of records, a mapping of columns, or GeoJSON features")
+
+
+def _from_columns(columns: dict[str, list[Any]], normalise: bool) -> Profile:
+    found = [pair for pair in _COORDINATES if all(name in columns for name in pair)]
+    if len(found) != 1 or "prior" not in columns:
+        have = ", ".join(sorted(columns)) or "none"
+        problem = "not both x_km, y_km and lat, lon" if len(found) > 1 else f"got {have}"
+        raise FormatError(f"the columns must be x_km, y_km, prior or lat, lon, prior; {problem}")
+    first, second = found[0]
+    points = np.column_stack([_numbers(first, columns[first]), _numbers(second, columns[second])])
+    prior = _prior(_numbers("prior", columns["prior"]), normalise)
+    places = Places.from_xy(points) if first == "x_km" else Places.from_latlon(points)
+    return Profile(places, prior)
+
+
+def _from_geojson(document: dict[str, Any], normalise: bool) -> Profile:
+    from shapely.errors import ShapelyError
+    from shapely.geometry import shape
+
+    features = document.get("features")
+    if not isinstance(features, list) or not features:
+        raise FormatError("features must be a list with at least one region")
+    regions, priors = [], []
+    for number, feature in enumerate(features):
+        try:
+            region = shape(feature["geometry"])
+        except (ShapelyError, KeyError, TypeError, ValueError, AttributeError, IndexError):
+            raise FormatError(f"feature {number} has no geometry that can be read") from None
+        if region.is_empty or not region.is_valid:
+            raise FormatError(f"feature {number}: the geometry is empty or crosses itself")
+        properties = feature.get("properties")
+        regions.append(region)
+        priors.append(properties.get("prior") if isinstance(properties, dict) else None)
+    points = [region.representative_point() for region in regions]
+    places = Places.from_latlon([[point.y, point.x] for point in points])
+    return Profile(places, _prior(_numbers("prior", priors), normalise), tuple(regions))
+
+
+def _numbers(name: str, values: list[Any]) -> Array:
+    numbers = np.empty(len(values))
+    for row, value in enumerate(values):
+        try:
+            numbers[row] = float(value)
+        except (TypeError, ValueError):
+            came = "nothing" if value is None else repr(value)
+            raise FormatError(f"{name} must be a number, got {came} in row {row}") from None
+    return numbers
+
+
+def _prior(prior: Array, normalise: bool) -> Array:
+    total = float(prior.sum())
+    usable = normalise and np.isfinite(total) and total > 0 and (prior >= 0).all()
+    return prior / total if usable else prior

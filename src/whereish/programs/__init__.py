@@ -1,0 +1,16 @@
+"""WHAT: spanners and linear programs, as pure data. Nothing here solves anything."""
+
+from whereish.programs.linear import LinearProgram, dual
+from whereish.programs.private import Size, least_loss, least_loss_size, most_privacy
+from whereish.programs.spanner import Spanner, greedy_spanner
+
+__all__ = [
+    "LinearProgram",
+    "Size",
+    "Spanner",
+    "dual",
+    "greedy_spanner",
+    "least_loss",
+    "least_loss_size",
+    "most_privacy",
+]

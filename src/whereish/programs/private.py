@@ -1,0 +1,124 @@
+"""The two programs of the paper: least quality loss (Section 3), most privacy (Shokri et al.)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whereish.places import Array
+from whereish.programs.linear import LinearProgram
+
+# exp(eps d) spans too many digits for any LP code when eps d is large: coefficients below 1e-9
+# are silently dropped as zero, and with them the privacy of that pair. Asking for a ratio of at
+# most exp(40) instead is stricter, costs less than 1e-17 of the probability, and is representable.
+LARGEST_EXPONENT = 40.0
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a program, known before anything is built or solved."""
+
+    variables: int
+    constraints: int
+
+
+def least_loss_size(inputs: int, outputs: int, edges: int) -> Size:
+    """Return the size of `least_loss`: two rows per edge and output, one per input.
+
+    >>> least_loss_size(50, 50, 872)  # the paper's delta = 1 (Section 4.3)
+    Size(variables=2500, constraints=87250)
+    """
+    return Size(inputs * outputs, 2 * edges * outputs + inputs)
+
+
+def least_loss(
+    prior: Array, loss: Array, edges: NDArray[np.int64], exponents: Array
+) -> LinearProgram:
+    """Write the program whose optimum is the private mechanism with the least quality loss.
+
+    Sections 3.1 and 3.2: minimise sum prior(x) loss(x, z) k(x, z) over stochastic matrices k with
+    k(x, z) <= exp(exponent) k(x', z) for both directions of every edge (x, x') and every z.
+
+    Each privacy row is divided by exp(exponent / 2), so that its two coefficients are
+    exp(+-exponent / 2): neither overflows nor is taken for zero.
+
+    Parameters
+    ----------
+    prior, loss
+        (n,) and (n, m).
+    edges, exponents
+        (e, 2) pairs x, x' and (e,) values of eps d(x, x') (or eps d / delta on a spanner).
+
+    Returns
+    -------
+    LinearProgram
+        Variable z * n + x is k(x, z). Rows: for each z the edges one way, then the other way;
+        last the n sums.
+    """
+    from scipy.sparse import block_diag, coo_array, eye_array, hstack, vstack
+
+    n, m = loss.shape
+    half = np.exp(np.minimum(exponents, LARGEST_EXPONENT) / 2)
+    one, other = edges[:, 0], edges[:, 1]
+    greater, smaller = np.r_[other, one], np.r_[one, other]
+    rows = np.arange(len(greater))
+    privacy = coo_array(
+        (
+            np.r_[half, half, -1 / half, -1 / half],
+            (np.r_[rows, rows], np.r_[greater, smaller]),
+        ),
+        shape=(len(rows), n),
+    ).tocsr()
+    per_output = block_diag([privacy] * m, format="csr")
+    sums = hstack([eye_array(n, format="csr")] * m, format="csr")
+    size = least_loss_size(n, m, len(edges))
+    equal = np.arange(size.constraints) >= size.constraints - n
+    return LinearProgram(
+        cost=(prior[:, None] * loss).T.ravel(),
+        matrix=vstack([per_output, sums], format="csr"),
+        right=equal.astype(np.float64),
+        equal=equal,
+        free=np.zeros(size.variables, dtype=bool),
+    )
+
+
+def most_privacy(prior: Array, loss: Array, adversary: Array, largest_loss: float) -> LinearProgram:
+    """Write the program of Shokri et al. (CCS 2012): most adversary error within a quality loss.
+
+    Maximise sum_z e(z) with e(z) <= sum_x prior(x) adversary(x, guess) k(x, z) for every z and
+    guess, sum prior(x) loss(x, z) k(x, z) <= largest_loss, rows of k summing to 1.
+
+    Parameters
+    ----------
+    prior, loss, adversary
+        (n,), (n, m) and (n, guesses).
+
+    Returns
+    -------
+    LinearProgram
+        Variables: k(x, z) at z * n + x, then the m values e(z).
+    """
+    from scipy.sparse import block_diag, coo_array, csr_array, eye_array, hstack, vstack
+
+    n, m = loss.shape
+    guesses = adversary.shape[1]
+    errors = csr_array((prior[:, None] * adversary).T)
+    per_output = block_diag([errors] * m, format="csr")
+    rows = np.arange(m * guesses)
+    minus_error = coo_array(
+        (-np.ones(m * guesses), (rows, rows // guesses)), shape=(m * guesses, m)
+    )
+    cost = (prior[:, None] * loss).T.ravel()
+    quality = csr_array(np.r_[-cost, np.zeros(m)][None, :])
+    sums = hstack([eye_array(n, format="csr")] * m + [csr_array((n, m))], format="csr")
+    constraints = m * guesses + 1 + n
+    equal = np.arange(constraints) > m * guesses
+    return LinearProgram(
+        cost=np.r_[np.zeros(n * m), -np.ones(m)],
+        matrix=vstack([hstack([per_output, minus_error]), quality, sums], format="csr"),
+        right=np.r_[np.zeros(m * guesses), -largest_loss, np.ones(n)],
+        equal=equal,
+        free=np.zeros(n * m + m, dtype=bool),
+    )

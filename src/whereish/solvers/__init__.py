@@ -1,0 +1,110 @@
+"""HOW: solvers for the programs. Every name goes through `solve`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from whereish.errors import InputError, SolveError
+from whereish.places import Array, as_number
+from whereish.programs import LinearProgram, dual
+from whereish.solvers import glpk, highs
+
+METHODS = ("ipm", "dual-simplex", "primal-simplex")
+SOLVERS = ("auto", *(f"{family}-{m}" for family in ("highs", "glpk") for m in METHODS))
+FORMS = ("primal", "dual")
+_FAMILIES = {"highs": highs.solve, "glpk": glpk.solve}
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a solver says: values of the variables, and who found them how fast."""
+
+    values: Array
+    objective: float
+    solver: str
+    form: str
+    seconds: float
+
+
+def check_solver(solver: str, form: str | None) -> None:
+    """Raise InputError unless the solver and the form of the program have these names."""
+    if solver not in SOLVERS:
+        raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
+    if form is not None and form not in FORMS:
+        raise InputError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+
+
+def solve(
+    program: LinearProgram,
+    solver: str = "auto",
+    form: str | None = None,
+    time_limit_s: float | None = None,
+) -> Solution:
+    """Solve a linear program.
+
+    Parameters
+    ----------
+    solver
+        One of `SOLVERS`. "auto" is HiGHS' dual simplex on the dual program, the fastest and the
+        most exact here, and its interior point on the program itself should that fail.
+    form
+        "primal" solves the program as it stands, "dual" its dual (Appendix B), where the values
+        asked for are the multipliers of the rows. By default primal, unless "auto" chooses.
+
+    Raises
+    ------
+    SolveError
+        If the solver fails, runs out of time or returns nonsense, in its own words.
+    """
+    check_solver(solver, form)
+    if time_limit_s is not None:
+        as_number("time_limit_s", time_limit_s, unit="seconds")
+    if solver != "auto":
+        return _solve(program, solver, form or "primal", time_limit_s)
+    start = time.perf_counter()
+    try:
+        return _solve(program, "highs-dual-simplex", form or "dual", time_limit_s)
+    except SolveError:
+        left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - start)
+        if left is not None and left <= 0:
+            raise
+        return _solve(program, "highs-ipm", form or "primal", left)
+
+
+def _solve(program: LinearProgram, solver: str, form: str, time_limit_s: float | None) -> Solution:
+    family, method = solver.split("-", 1)
+    start = time.perf_counter()
+    balanced = _balanced(program)
+    stated = balanced if form == "primal" else dual(balanced)
+    values, multipliers = _FAMILIES[family](stated, method, time_limit_s)
+    answer = values if form == "primal" else multipliers
+    if len(answer) != program.variables or not np.isfinite(answer).all():
+        raise SolveError(f"{solver} returned values that are not numbers: try another solver")
+    return Solution(
+        values=answer,
+        objective=float(program.cost @ answer),
+        solver=solver,
+        form=form,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _balanced(program: LinearProgram) -> LinearProgram:
+    """Divide every row by its largest coefficient.
+
+    Solvers stop at an absolute tolerance per row. A privacy row with coefficients exp(+-20) asks
+    for eight digits more than they have; they then call wrong answers optimal. Measured at
+    epsilon 10 to 50 per km: without this, losses up to 1e4 times too large, or no answer.
+    """
+    from scipy.sparse import diags_array
+
+    largest = np.abs(program.matrix).max(axis=1).toarray().ravel()
+    scale = 1 / np.where(largest > 0, largest, 1.0)
+    return replace(
+        program,
+        matrix=(diags_array(scale) @ program.matrix).tocsr(),
+        right=program.right * scale,
+    )

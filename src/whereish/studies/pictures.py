@@ -1,0 +1,241 @@
+"""Pictures: where somebody is, what stands for what, and where a place is reported to."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whereish.errors import InputError
+from whereish.measures import quality_loss
+from whereish.mechanisms import Mechanism
+from whereish.places import Array, Places
+from whereish.profiles import Profile
+from whereish.programs import Spanner
+from whereish.release import check_writable, write_whole
+
+KINDS = ("png", "pdf", "svg")
+_INK, _PAPER, _WATER = "#22303c", "#fbfaf7", "#a9c9dd"
+_PRIOR_MAP, _REPORT_MAP = "YlOrBr", "BuPu"
+_ACCENT = "#c8102e"
+
+
+def picture_kind(path: str | Path) -> str:
+    """Return the kind of picture that a name stands for, or raise InputError."""
+    kind = Path(path).suffix.lower().lstrip(".")
+    if kind not in KINDS:
+        raise InputError(f"a picture must end in .png, .pdf or .svg, got {Path(path).name!r}")
+    check_writable(path)
+    return kind
+
+
+def draw_profile(profile: Profile, path: str | Path, spanner: Spanner | None = None) -> None:
+    """Draw the places and the prior and, where given, a spanner beside them."""
+    panels = 1 if spanner is None else 2
+    figure, axes = _panels(profile.places, panels, path)
+    _draw_prior(axes[0], profile)
+    if spanner is not None:
+        _draw_spanner(axes[1], profile, spanner)
+    _finish(figure, path)
+
+
+def draw_mechanism(
+    mechanism: Mechanism,
+    profile: Profile,
+    path: str | Path,
+    place: int | None = None,
+    spanner: Spanner | None = None,
+    prior_known: bool = True,
+) -> None:
+    """Draw the prior, the spanner where there is one, and where one place is reported to.
+
+    Parameters
+    ----------
+    place
+        The place whose reports are drawn; the likeliest one if not given.
+    prior_known
+        Without a prior there is no first panel.
+    """
+    count = len(mechanism.inputs)
+    chosen = int(np.argmax(profile.prior)) if place is None else place
+    if not 0 <= chosen < count:
+        raise InputError(f"place must be from 0 to {count - 1}, got {chosen}")
+    panels = 1 + (spanner is not None) + prior_known
+    figure, axes = _panels(profile.places, panels, path)
+    at = 0
+    if prior_known:
+        _draw_prior(axes[at], profile)
+        at += 1
+    if spanner is not None:
+        _draw_spanner(axes[at], profile, spanner)
+        at += 1
+    _draw_reports(axes[at], profile, mechanism, chosen, prior_known)
+    _finish(figure, path)
+
+
+def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | Path) -> None:
+    """Draw how far off a report is on average, a bar per mechanism, at one privacy level."""
+    picture_kind(path)
+    figure, (axis,) = _figure((7.2, 0.9 + 0.5 * len(rows)))
+    names, losses = zip(*rows, strict=True)
+    colours = [_ACCENT if name.startswith("optimal") else "#8fa3b0" for name in names]
+    bars = axis.barh(range(len(rows)), losses, color=colours, height=0.62)
+    axis.bar_label(bars, [_km(loss) for loss in losses], padding=4, color=_INK, fontsize=9)
+    axis.set_yticks(range(len(rows)), names, color=_INK)
+    axis.invert_yaxis()
+    axis.set_xlim(0, max(losses) * 1.15)
+    axis.set_xlabel("how far off a report is on average (km)", color=_INK)
+    axis.set_title(
+        f"The same privacy (epsilon {epsilon:.3g} per km), less lost", loc="left", color=_INK
+    )
+    for side in ("top", "right", "left"):
+        axis.spines[side].set_visible(False)
+    axis.tick_params(length=0)
+    _finish(figure, path)
+
+
+def _draw_prior(axis: Any, profile: Profile) -> None:
+    shares = profile.prior
+    _draw_values(axis, profile, profile.places, shares, _PRIOR_MAP, "share of the time")
+    axis.set_title("Where the person is: the prior", loc="left", color=_INK, fontsize=11)
+
+
+def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
+    _backdrop(axis, profile)
+    xy = profile.places.xy
+    for a, b in spanner.edges:
+        axis.plot(*xy[[a, b]].T, color="#31688e", linewidth=0.8, alpha=0.75, zorder=3)
+    axis.scatter(*xy.T, s=16, color=_INK, zorder=4)
+    pairs = len(xy) * (len(xy) - 1) // 2
+    axis.set_title(
+        f"What is constrained: {len(spanner.edges):,} of {pairs:,} pairs\n"
+        f"(no way longer than {spanner.dilation:.3f} x the distance)",
+        loc="left", color=_INK, fontsize=11,
+    )  # fmt: skip
+
+
+def _draw_reports(
+    axis: Any, profile: Profile, mechanism: Mechanism, place: int, prior_known: bool
+) -> None:
+    reports = mechanism.matrix[place]
+    outputs = Profile(mechanism.outputs, reports, backdrop=profile.backdrop)
+    _draw_values(axis, outputs, mechanism.outputs, reports, _REPORT_MAP, "chance of this report")
+    x, y = mechanism.inputs.xy[place]
+    axis.scatter([x], [y], s=190, marker="*", color=_ACCENT, edgecolor="white", zorder=6)
+    title = f"Where the starred place (number {place}) is reported to"
+    if prior_known:
+        loss = quality_loss(mechanism, profile.prior)
+        title += f"\n(reports are {_km(loss)} off on average over the prior)"
+    axis.set_title(title, loc="left", color=_INK, fontsize=11)
+
+
+def _draw_values(
+    axis: Any, profile: Profile, places: Places, values: Array, colours: str, label: str
+) -> None:
+    """Fill the cells, shapes or discs of places by value."""
+    import matplotlib as mpl
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import PathPatch, Rectangle
+    from matplotlib.path import Path as Outline
+
+    _backdrop(axis, profile)
+    top = float(values.max())
+    scale = mpl.colors.PowerNorm(0.5, 0.0, top)
+    if profile.regions is not None and places.plane is not None:
+        patches: list[Any] = []
+        colour_of: list[float] = []
+        for region, value in zip(profile.regions, values, strict=True):
+            for ring in _rings(region):
+                outline = Outline(places.plane.to_xy(np.asarray(ring)[:, [1, 0]]))
+                patches.append(PathPatch(outline))
+                colour_of.append(float(value))
+    elif places.cell_km is not None:
+        width, height = places.cell_km
+        corner = places.xy - [width / 2, height / 2]
+        patches = [Rectangle((x, y), width, height) for x, y in corner]
+        colour_of = values.tolist()
+    else:
+        patches, colour_of = [], []
+    if patches:
+        cells = PatchCollection(
+            patches, cmap=colours, norm=scale, alpha=0.78, edgecolor="white", linewidth=0.6,
+            zorder=2,
+        )  # fmt: skip
+        cells.set_array(np.asarray(colour_of))
+        drawn: Any = axis.add_collection(cells)
+    else:
+        size = 30 + 500 * np.sqrt(values / top)
+        drawn = axis.scatter(
+            *places.xy.T, c=values, s=size, cmap=colours, norm=scale, edgecolor=_INK,
+            linewidth=0.4, alpha=0.85, zorder=2,
+        )  # fmt: skip
+    bar = axis.figure.colorbar(drawn, ax=axis, shrink=0.7, pad=0.02, format=_percent)
+    bar.set_label(label, color=_INK, fontsize=9)
+    bar.ax.tick_params(labelsize=8, colors=_INK)
+    bar.outline.set_visible(False)
+
+
+def _backdrop(axis: Any, profile: Profile) -> None:
+    plane = profile.places.plane
+    if profile.backdrop is None or plane is None:
+        return
+    for line in profile.backdrop.lines:
+        axis.plot(
+            *plane.to_xy(line).T, color=_WATER, linewidth=6, alpha=0.75, zorder=2.5,
+            solid_capstyle="round",
+        )  # fmt: skip
+    for name, lat, lon in profile.backdrop.names:
+        x, y = plane.to_xy([[lat, lon]])[0]
+        axis.text(
+            x, y, name, fontsize=7, color=_INK, alpha=0.85, ha="center", va="center", zorder=5
+        )
+
+
+def _rings(region: Any) -> list[Any]:
+    shapes = getattr(region, "geoms", [region])
+    return [list(shape.exterior.coords) for shape in shapes if hasattr(shape, "exterior")]
+
+
+def _panels(places: Places, panels: int, path: str | Path) -> tuple[Any, list[Any]]:
+    picture_kind(path)
+    width, height = np.ptp(places.xy, axis=0) + np.array(places.cell_km or (0.5, 0.5))
+    tall = float(np.clip(4.2 * height / width, 2.2, 8.0))
+    figure, axes = _figure((5.6 * panels, tall + 1.1), panels)
+    for axis in axes:
+        axis.set_aspect("equal")
+        axis.set_facecolor(_PAPER)
+        middle = (places.xy.min(axis=0) + places.xy.max(axis=0)) / 2
+        axis.set_xlim(middle[0] - width / 2, middle[0] + width / 2)
+        axis.set_ylim(middle[1] - height / 2, middle[1] + height / 2)
+        axis.set_xlabel("km east", color=_INK, fontsize=9)
+        axis.set_ylabel("km north", color=_INK, fontsize=9)
+        axis.tick_params(labelsize=8, colors=_INK)
+        for spine in axis.spines.values():
+            spine.set_color("#d5d0c4")
+    return figure, axes
+
+
+def _figure(size: tuple[float, float], panels: int = 1) -> tuple[Any, list[Any]]:
+    # Figure without pyplot: no window system, no state shared between pictures.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=150, facecolor="white", layout="constrained")
+    axes = figure.subplots(1, panels, squeeze=False)[0]
+    return figure, list(axes)
+
+
+def _finish(figure: Any, path: str | Path) -> None:
+    kind = picture_kind(path)
+    stream = io.BytesIO()
+    figure.savefig(stream, format=kind)
+    write_whole(path, stream.getvalue())
+
+
+def _percent(value: float, _: object = None) -> str:
+    return f"{value:.0%}" if value >= 0.095 else f"{value:.1%}"
+
+
+def _km(value: float) -> str:
+    return f"{value * 1000:.0f} m" if value < 0.995 else f"{value:.2f} km"
