@@ -82,7 +82,7 @@ def tight_constraints(
 
 def _weights(kernel: Array, level: float) -> Array:
     try:
-        weights: Array = np.linalg.solve(kernel, np.ones(len(kernel)))
+        weights = np.linalg.solve(kernel, np.ones(len(kernel))).astype(np.float64)
         return weights
     except np.linalg.LinAlgError:
         raise SolveError(
