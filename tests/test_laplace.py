@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
-import strategies as some
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import strategies as some
 import whereish as wh
 from whereish.places import Places, cell_edges
 
@@ -67,7 +68,7 @@ def mass_by_rays(
     x, w = np.polynomial.legendre.leggauss(nodes)
     total = 0.0
     corners = sorted(corners)
-    for left, right in zip(corners, corners[1:], strict=False):
+    for left, right in itertools.pairwise(corners):
         if right - left > 1e-13:
             half, middle = (right - left) / 2, (right + left) / 2
             total += half * float(w @ [along(middle + half * node) for node in x])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-import checks
 import numpy as np
 import pytest
-import strategies as some
 from hypothesis import given
 from hypothesis import strategies as st
 
+import checks
+import strategies as some
 import whereish as wh
 
 
@@ -94,7 +94,7 @@ def test_report_radius_covers_its_share_and_no_smaller_one_does(
 def test_the_radius_to_ask_covers_the_interest(
     case: tuple[wh.Mechanism, some.Floats], interest: float, confidence: float
 ) -> None:
-    """A disc of interest around the truth lies in the disc asked for when d + interest <= radius."""
+    """A disc around the truth lies in the disc asked for when d + interest <= radius."""
     mechanism, prior = case
     radius = wh.radius_to_ask(mechanism, interest, confidence, prior)
     distances = wh.euclidean(mechanism.inputs)

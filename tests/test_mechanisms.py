@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
-import checks
 import numpy as np
 import pytest
-import strategies as some
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import checks
+import strategies as some
 import whereish as wh
 
 
@@ -68,7 +68,7 @@ def test_tight_constraints_say_when_they_do_not_exist() -> None:
 def test_graph_metrics_are_exact_on_their_edges(
     places: wh.Places, epsilon: float, data: st.DataObject
 ) -> None:
-    """With d_X induced by a graph the few constraints give the optimum over all pairs, and say so."""
+    """With d_X induced by a graph its few edges give the optimum over all pairs."""
     n = len(places)
     prior = data.draw(some.priors(n))
     metric = data.draw(some.graph_metrics(n))
@@ -145,7 +145,7 @@ def test_extreme_levels(epsilon: float) -> None:
 
 
 def test_places_a_metre_apart_and_thirty_kilometres_away() -> None:
-    xy = [[0, 0], [0.001, 0], [0, 0.001], [30, 0], [30.001, 0]]
+    xy = np.array([[0, 0], [0.001, 0], [0, 0.001], [30, 0], [30.001, 0]])
     places, prior = wh.Places.from_xy(xy), np.array([0.5, 0.1, 0.0, 0.3, 0.1])
     for mechanism in (wh.optimal(places, prior, 1.07), wh.planar_laplace(places, 1.07)):
         matrix = mechanism.matrix.tolist()
@@ -202,7 +202,7 @@ GRID, PRIOR = some.grid(2, 2), [0.1, 0.2, 0.3, 0.4]
         (lambda: wh.optimal(GRID, PRIOR, math.inf), "epsilon must be positive and finite.*got inf"),
         (lambda: wh.optimal(GRID, PRIOR, math.nan), "epsilon must be positive and finite.*got nan"),
         (
-            lambda: wh.optimal(GRID, PRIOR, "high"),
+            lambda: wh.optimal(GRID, PRIOR, cast(Any, "high")),
             r"epsilon must be a number \(per km\), got 'high'",
         ),
         (

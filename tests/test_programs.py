@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-import strategies as some
 from hypothesis import given, settings
 
+import strategies as some
 import whereish as wh
 from whereish.programs import LinearProgram, dual, least_loss, least_loss_size, most_privacy
 from whereish.solvers import solve
@@ -24,7 +24,7 @@ def small_program(epsilon: float = 1.07) -> tuple[LinearProgram, wh.Spanner, wh.
 
 
 def test_sizes_are_known_before_anything_is_built() -> None:
-    program, spanner, places = small_program()
+    program, spanner, _ = small_program()
     size = least_loss_size(6, 6, len(spanner.edges))
     assert (program.variables, program.constraints) == (size.variables, size.constraints)
     assert program.matrix.shape == (size.constraints, size.variables)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import checks
 import numpy as np
 import pytest
-import strategies as some
 from hypothesis import given
 from hypothesis import strategies as st
 
+import checks
+import strategies as some
 import whereish as wh
 from whereish.release import repair
 

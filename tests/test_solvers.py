@@ -11,8 +11,8 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-import strategies as some
 
+import strategies as some
 import whereish as wh
 from whereish.programs import LinearProgram, least_loss
 from whereish.solvers import SOLVERS, highs, solve

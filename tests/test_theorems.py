@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import checks
+import itertools
+
 import numpy as np
 import pytest
-import strategies as some
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import checks
+import strategies as some
 import whereish as wh
 from whereish.programs import least_loss
 from whereish.solvers import solve
@@ -19,7 +21,7 @@ from whereish.solvers import solve
 def test_proposition_1_private_on_a_spanner_is_private_everywhere(
     data: st.DataObject, profile: tuple[wh.Places, some.Floats], epsilon: float, delta: float
 ) -> None:
-    """(eps / delta) d_G-privacy implies eps d_X-privacy: any mechanism of the former has the latter.
+    """(eps / delta) d_G-privacy implies eps d_X-privacy.
 
     The mechanism is built on the graph metric itself, so the library never constrains d_X.
     """
@@ -95,7 +97,7 @@ def test_theorem_holds_for_any_privacy_metric(
 
 
 def test_theorem_fails_when_the_adversary_only_wants_the_exact_place() -> None:
-    """Section 3.4, last paragraph: with d_A discrete the optimal mechanism is not optimal for it."""
+    """Section 3.4, last paragraph: d_A discrete, so OptQL is not OptPriv."""
     places, prior = some.grid(4, 3), some.skewed(12, seed=5)
     best = wh.optimal(places, prior, 1.07)
     loss = wh.quality_loss(best, prior)
@@ -132,7 +134,7 @@ def test_loss_never_falls_as_dilation_grows_on_the_same_edges(
     for delta in (1.0, 1.1, 1.3, 1.6, 2.0):
         program = least_loss(prior, distances, spanner.edges, epsilon / delta * spanner.lengths)
         losses.append(solve(program).objective)
-    assert all(later >= earlier - 1e-8 for earlier, later in zip(losses, losses[1:], strict=False))
+    assert all(later >= earlier - 1e-8 for earlier, later in itertools.pairwise(losses))
 
 
 @given(some.profiles(least=3, most=8), some.EPSILONS, st.sampled_from([1.05, 1.3, 1.8]))

@@ -15,7 +15,6 @@ from whereish.cli.demo import demo
 
 app = typer.Typer(
     name="whereish",
-    help="Tell services where-ish you are, with a proof.",
     no_args_is_help=True,
     # A traceback must not show the values of variables: a prior is personal.
     pretty_exceptions_show_locals=False,
@@ -32,15 +31,20 @@ for function in (
     app.command()(function)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"whereish {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True)
+        bool,
+        typer.Option("--version", help="Print the version.", is_eager=True, callback=_version),
     ] = False,
 ) -> None:
-    if version:
-        typer.echo(f"whereish {__version__}")
-        raise typer.Exit
+    """Tell services where-ish you are, with a proof."""
 
 
 def main() -> None:

@@ -341,7 +341,10 @@ def _load_with_prior(path: Path, other: Path | None, normalise: bool) -> tuple[w
     mechanism, prior = wh.load_mechanism(path)
     if other is not None:
         who = wh.read_profile(other, normalise=normalise)
-        if not np.allclose(_comparable(who.places), _comparable(mechanism.inputs), atol=1e-6):
+        same = len(who.places) == len(mechanism.inputs)
+        if not same or not np.allclose(
+            _comparable(who.places), _comparable(mechanism.inputs), atol=1e-6
+        ):
             raise InputError(f"prior {other} must have the places of {path}, in the same order")
         return mechanism, who.prior
     if prior is None:

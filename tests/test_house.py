@@ -1,0 +1,119 @@
+"""The house stays a house: imports go one way, doors are light, docs are true."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import whereish as wh
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "whereish"
+# A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
+FLOORS = (
+    {"errors"},
+    {"places"},
+    {"profiles", "programs", "measures"},
+    {"solvers", "release"},
+    {"mechanisms"},
+    {"studies"},
+    {"cli"},
+)
+LEVEL = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+FORBIDDEN = {("measures", "solvers"), ("release", "solvers"), ("measures", "mechanisms")}
+
+
+def imported_rooms(file: Path) -> set[str]:
+    rooms = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            names = [node.module or ""]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        rooms |= {name.split(".")[1] for name in names if re.match(r"whereish\.\w", name)}
+    return rooms
+
+
+@pytest.mark.parametrize(
+    "file", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE))
+)
+def test_imports_go_one_way(file: Path) -> None:
+    room = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if room in ("__init__", "__main__"):
+        return
+    for other in imported_rooms(file) - {room}:
+        assert LEVEL[other] < LEVEL[room], f"{file} imports {other}"
+        assert (room, other) not in FORBIDDEN
+
+
+def test_every_room_is_on_a_floor() -> None:
+    rooms = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert rooms - {"__init__", "__main__", "py", "__pycache__"} == set(LEVEL)
+
+
+def test_the_public_names_are_what_is_documented() -> None:
+    assert sorted(wh.__all__) == wh.__all__
+    for name in wh.__all__:
+        assert getattr(wh, name).__doc__, name
+
+
+def test_importing_is_light() -> None:
+    """What is slow to import is imported where it is used."""
+    heavy = [
+        "highspy",
+        "matplotlib",
+        "polars",
+        "pyproj",
+        "shapely",
+        "typer",
+        "numba",
+        "scipy.sparse",
+    ]
+    code = f"import sys, whereish; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_readme_shows_the_two_commands_and_working_python(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert "make demo" in readme
+    assert "make test" in readme
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        subprocess.run([sys.executable, "-W", "error", "-c", block], check=True, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_examples_run(script: Path, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-W", "error", str(script)], check=True, cwd=tmp_path)
+
+
+def test_links_in_the_docs_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_versions_agree() -> None:
+    assert f"## [{wh.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_no_registry_is_named() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split()
+    hosts = re.compile("py" + r"pi\.org|pythonhosted|registry\.npm" + "js")
+    for name in tracked:
+        file = ROOT / name
+        if file.suffix in {".png"} or not file.is_file():
+            continue
+        assert not hosts.search(file.read_text(errors="replace")), name
