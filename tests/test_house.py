@@ -105,15 +105,3 @@ def test_links_in_the_docs_lead_somewhere() -> None:
 
 def test_versions_agree() -> None:
     assert f"## [{wh.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
-
-
-def test_no_registry_is_named() -> None:
-    tracked = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.split()
-    hosts = re.compile("py" + r"pi\.org|pythonhosted|registry\.npm" + "js")
-    for name in tracked:
-        file = ROOT / name
-        if file.suffix in {".png"} or not file.is_file():
-            continue
-        assert not hosts.search(file.read_text(errors="replace")), name
