@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 import whereish as wh
 from whereish.cli.console import command, console, emit, say, waiting
+from whereish.cli.report import comparison_table, facts_of, say_mechanism, say_profile
 from whereish.cli.words import km, length_km, level_in_words, privacy_level
 from whereish.errors import FormatError, InputError
 from whereish.mechanisms import is_mechanism
@@ -68,12 +67,12 @@ def build(
     level = privacy_level(epsilon, ratio, within)
     check_writable(output)
     who = wh.read_profile(profile, normalise=normalise)
-    _say_profile(who)
+    say_profile(who)
     say(level_in_words(level))
     mechanism = _optimal(who, level, dilation, solver, form, time_limit)
     wh.save_mechanism(output, mechanism, None if forget_prior else who.prior)
-    facts = _facts(mechanism, who.prior)
-    _say_mechanism(mechanism, facts)
+    facts = facts_of(mechanism, who.prior)
+    say_mechanism(mechanism, facts)
     kept = "without the prior" if forget_prior else "with the prior, readable by you only"
     say(f"Wrote {output} ({kept}). Next: whereish plot {output} -o picture.png")
     if as_json:
@@ -99,7 +98,7 @@ def measure(
     """Measure a mechanism: quality loss, what an adversary learns, the epsilon it really has."""
     judged, weights = _load_with_prior(mechanism, prior, normalise)
     error = wh.adversary_error(judged, weights, _adversary(adversary_metric, judged))
-    facts = _facts(judged, weights)
+    facts = facts_of(judged, weights)
     facts |= {
         "adversary_error_km": error,
         "adversary_metric": adversary_metric,
@@ -110,7 +109,7 @@ def measure(
         "report_radius_95_km": wh.report_radius(judged, weights),
         "conditional_entropy_bits": wh.conditional_entropy(judged, weights),
     }
-    _say_mechanism(judged, facts)
+    say_mechanism(judged, facts)
     say(f"  at worst      {km(facts['worst_case_loss_km'])} off on average from one place")
     say(f"  reports       95% fall within {km(facts['report_radius_95_km'])}")
     say(f"  uncertainty   {facts['conditional_entropy_bits']:.2f} bits left after a report")
@@ -139,7 +138,7 @@ def spanner(
     if output is not None:
         check_writable(output) if output.suffix.lower() == ".csv" else picture_kind(output)
     who = wh.read_profile(profile, normalise=normalise)
-    _say_profile(who)
+    say_profile(who)
     with waiting(f"building a spanner of {len(who.places):,} places"):
         found = wh.greedy_spanner(wh.euclidean(who.places), dilation)
     n = len(who.places)
@@ -188,7 +187,7 @@ def compare(
     """Set the optimal mechanism beside the others, at the same privacy and at the same loss."""
     level = privacy_level(epsilon, ratio, within)
     who = wh.read_profile(profile, normalise=normalise)
-    _say_profile(who)
+    say_profile(who)
     say(level_in_words(level))
     with waiting(f"building mechanisms for {len(who.places):,} places"):
         rows = list(compare_mechanisms(who, level, dilation, solver, time_limit))
@@ -235,23 +234,6 @@ def plot(
         emit({"output": str(output)})
 
 
-def comparison_table(rows: list[Row]) -> Table:
-    """Make the table that `compare` and the demo show."""
-    table = Table(title_justify="left", header_style="bold")
-    table.add_column("mechanism", no_wrap=True)
-    for heading in ("epsilon / km", "quality loss", "adversary error", "95% within"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        if row.problem is not None:
-            reason = row.problem if len(row.problem) <= 60 else row.problem[:57] + "..."
-            table.add_row(row.name, "-", "-", "-", reason)
-            continue
-        promised = "none" if row.epsilon_per_km is None else f"{row.epsilon_per_km:.3f}"
-        losses = (row.quality_loss_km, row.adversary_error_km, row.report_radius_95_km)
-        table.add_row(row.name, promised, *(km(loss or 0.0) for loss in losses))
-    return table
-
-
 def _optimal(
     who: wh.Profile,
     level: float,
@@ -269,71 +251,6 @@ def _optimal(
             solver=solver,
             form=form,
             time_limit_s=time_limit,
-        )
-
-
-def _facts(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
-    built = mechanism.build
-    tightest = wh.tightest_epsilon(mechanism)
-    return {
-        "method": built.method,
-        "places": len(mechanism.inputs),
-        "outputs": len(mechanism.outputs),
-        "epsilon_per_km": mechanism.epsilon,
-        "tightest_epsilon_per_km": float(tightest),
-        "tightest_pair": list(tightest.pair),
-        "tightest_output": tightest.output,
-        "private": mechanism.epsilon is not None,
-        "ratio_2_within_km": None if not mechanism.epsilon else math.log(2) / mechanism.epsilon,
-        "quality_loss_km": wh.quality_loss(mechanism, prior),
-        "adversary_error_km": wh.adversary_error(mechanism, prior),
-        "constraints": built.constraints,
-        "variables": built.variables,
-        "edges": built.edges,
-        "dilation": built.dilation,
-        "requested_dilation": built.requested_dilation,
-        "solver": built.solver,
-        "form": built.form,
-        "seconds": built.seconds,
-        "repair_mix": built.repair_mix,
-        "ratios_checked": mechanism.verdict.ratios if mechanism.verdict else 0,
-        "notes": list(built.notes),
-    }
-
-
-def _say_profile(who: wh.Profile) -> None:
-    width, height = np.ptp(who.places.xy, axis=0)
-    extent = f"{len(who.places):,} places within {width:.3g} x {height:.3g} km"
-    if who.places.plane is not None:
-        extent += f" (the plane is off by at most {who.places.projection_error:.1g} of a distance)"
-    say(extent)
-
-
-def _say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
-    built = mechanism.build
-    say()
-    if built.constraints is not None:
-        say(
-            f"  solved        {built.constraints:,} constraints, {built.variables:,} variables "
-            f"by {built.solver} in {built.seconds:.2f} s"
-        )
-    for note in built.notes:
-        say(f"                {note}")
-    if mechanism.verdict is None:
-        say("  privacy       no epsilon is promised")
-    else:
-        say(
-            f"  privacy       epsilon {mechanism.epsilon:.4g} per km holds for all "
-            f"{mechanism.verdict.ratios:,} ratios, checked one by one"
-        )
-    say(f"  quality loss  a report is {km(facts['quality_loss_km'])} off on average")
-    unit = facts.get("adversary_error_unit", "km")
-    error = facts["adversary_error_km"]
-    if unit == "km":
-        say(f"  adversary     who knows the prior and guesses best is {km(error)} off on average")
-    else:
-        say(
-            f"  adversary     who knows the prior and guesses best is wrong {error:.1%} of the time"
         )
 
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson, comparison_table
+from whereish.cli.commands import AsJson
 from whereish.cli.console import command, console, emit, say, waiting
+from whereish.cli.report import comparison_table
 from whereish.cli.words import km, level_in_words, saved
 from whereish.errors import InputError
 from whereish.studies import compare, draw_comparison, draw_mechanism

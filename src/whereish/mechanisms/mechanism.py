@@ -27,6 +27,8 @@ class Build:
         Measured and asked for.
     repair_mix
         The share of the uniform mechanism mixed in to make every ratio hold exactly.
+    repair_cost_km
+        What the repair added to the quality loss that the solver found.
     notes
         What a reader should know, in words.
     """
@@ -41,6 +43,7 @@ class Build:
     dilation: float | None = None
     requested_dilation: float | None = None
     repair_mix: float | None = None
+    repair_cost_km: float | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -159,8 +162,14 @@ def seal(
     epsilon: float | None,
     privacy_metric: Array | None,
     build: Build,
+    stakes: Array | None = None,
 ) -> Mechanism:
     """Repair a matrix where it has an epsilon to keep, and make the mechanism, which checks it.
+
+    Parameters
+    ----------
+    stakes
+        What each probability counts in the quality loss, to say what the repair cost.
 
     Raises
     ------
@@ -173,9 +182,9 @@ def seal(
     metric = euclidean(inputs) if privacy_metric is None else privacy_metric
     repaired = repair(matrix, epsilon, metric)
     mix = 1 - (1 - (build.repair_mix or 0.0)) * (1 - repaired.mix)
-    return Mechanism(
-        repaired.matrix, inputs, outputs, epsilon, metric, replace(build, repair_mix=mix)
-    )
+    cost = None if stakes is None else float((stakes * (repaired.matrix - matrix)).sum())
+    told = replace(build, repair_mix=mix, repair_cost_km=cost)
+    return Mechanism(repaired.matrix, inputs, outputs, epsilon, metric, told)
 
 
 def chosen_outputs(inputs: Places, outputs: Places | Any | None) -> Places:

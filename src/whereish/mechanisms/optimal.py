@@ -103,7 +103,13 @@ def optimal(
         requested_dilation=spanner.requested,
         notes=_notes(spanner, len(inputs)),
     )
-    return _withheld_or(solution.solver, matrix, inputs, targets, level, metric, build)
+    stakes = weights[:, None] * loss
+    try:
+        return seal(matrix, inputs, targets, level, metric, build, stakes)
+    except GuaranteeError as broken:
+        raise SolveError(
+            f"{solution.solver} returned a matrix that cannot be used: {broken}"
+        ) from broken
 
 
 def optimal_privacy(
@@ -170,21 +176,6 @@ def quality_to(
         return loss_between("quality_metric", quality_metric, inputs, targets)
     square = loss_between("quality_metric", quality_metric, inputs, inputs)
     return square[:, np.asarray(outputs)]
-
-
-def _withheld_or(
-    solver: str,
-    matrix: Array,
-    inputs: Places,
-    outputs: Places,
-    epsilon: float,
-    metric: Array,
-    build: Build,
-) -> Mechanism:
-    try:
-        return seal(matrix, inputs, outputs, epsilon, metric, build)
-    except GuaranteeError as broken:
-        raise SolveError(f"{solver} returned a matrix that cannot be used: {broken}") from broken
 
 
 def _notes(spanner: Spanner, n: int) -> tuple[str, ...]:
