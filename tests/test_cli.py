@@ -291,7 +291,7 @@ def test_ctrl_c_ends_with_130_and_no_file(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "stopped; nothing was written" in rest
+    assert "stopped; no file was left half written" in rest
     assert [file.name for file in tmp_path.iterdir()] == ["big.csv"]
 
 

@@ -117,12 +117,12 @@ def test_outputs_other_than_inputs() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda m, p: wh.report_radius(m, p, 0), "share must be above 0"),
+        (lambda m, p: wh.report_radius(m, p, 0), "share must be positive"),
         (lambda m, p: wh.report_radius(m, p, 1.1), "share must be above 0 and at most 1, got 1.1"),
         (lambda m, p: wh.radius_to_ask(m, -1.0), "interest_km must not be negative"),
         (lambda m, p: wh.quality_loss(m, [1.0]), "prior must be 4 numbers, got 1"),
         (lambda m, p: wh.quality_loss(m, p, np.ones((4, 4))), "zero on the diagonal"),
-        (lambda m, p: wh.adversary_error(m, p, np.ones((3, 4))), "metric must be 4 x 4"),
+        (lambda m, p: wh.adversary_error(m, p, np.ones((3, 4))), "metric must be 4 x n"),
     ],
 )
 def test_bad_input(call: object, words: str) -> None:

@@ -226,7 +226,7 @@ GRID, PRIOR = some.grid(2, 2), [0.1, 0.2, 0.3, 0.4]
         ),
         (lambda: wh.optimal(GRID, PRIOR, 1.0, outputs=[7]), "indices must be from 0 to 3"),
         (lambda: wh.optimal(GRID, PRIOR, 1.0, time_limit_s=0), "time_limit_s must be positive"),
-        (lambda: wh.optimal_privacy(GRID, PRIOR, -1.0), "quality_loss must be positive"),
+        (lambda: wh.optimal_privacy(GRID, PRIOR, -1.0), "quality_loss must be at least 0"),
         (
             lambda: wh.optimal_privacy(GRID, PRIOR, 0.01, outputs=[0]),
             "quality_loss must be at least",

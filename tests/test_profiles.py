@@ -95,15 +95,19 @@ def collection(*features: Any) -> str:
         (
             "a.csv",
             "x_km,y_km,prior\n0,0,0.5\n1,oops,0.5\n",
-            "y_km must be a number, got 'oops' in row 1",
+            "y_km must be a number, got 'oops' in row 2",
         ),
         (
             "a.csv",
             "x_km,y_km,prior\n0,0,0.5\n1,,0.5\n",
-            "y_km must be a number, got nothing in row 1",
+            "y_km must be a number, got nothing in row 2",
         ),
         ("a.csv", "x_km,y_km,prior\n0,0,nan\n1,1,0.5\n", "prior must be finite, got nan"),
-        ("a.csv", "x_km,y_km,prior\n0,0,0.5\n0,0,0.5\n", "places must differ, but 0 and 1"),
+        (
+            "a.csv",
+            "x_km,y_km,prior\n0,0,0.5\n0,0,0.5\n",
+            "places must differ by a millimetre, but 0 and 1",
+        ),
         ("a.csv", "lat,lon,prior\n0,0,0.5\n95,0,0.5\n", "latitude must be .* got 95 for place 1"),
         ("a.csv", b"\xff\xfe\x00\x01", "not a table|columns must be"),
         ("a.json", "[1, 2]", "list of records, a mapping of columns, or GeoJSON"),
@@ -117,7 +121,7 @@ def collection(*features: Any) -> str:
         (
             "a.geojson",
             collection(feature(SQUARE, None)),
-            "prior must be a number, got nothing in row 0",
+            "prior must be a number, got nothing in row 1",
         ),
         ("a.geojson", collection({"geometry": SQUARE}), "prior must be a number, got nothing"),
         (

@@ -5,12 +5,14 @@ Exit codes: 0 ok, 2 input, 3 not solved, 4 guarantee failed, 130 interrupted.
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from whereish import __version__
 from whereish.cli import commands
+from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
 
 app = typer.Typer(
@@ -49,4 +51,7 @@ def _root(
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)

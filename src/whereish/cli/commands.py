@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,15 +12,21 @@ import typer
 
 import whereish as wh
 from whereish.cli.console import command, console, emit, say, waiting
-from whereish.cli.report import comparison_table, facts_of, say_mechanism, say_profile
-from whereish.cli.words import km, length_km, level_in_words, privacy_level
+from whereish.cli.report import (
+    comparison_table,
+    facts_of,
+    say_mechanism,
+    say_problems,
+    say_profile,
+)
+from whereish.cli.words import length_km, level_in_words, privacy_level
 from whereish.errors import FormatError, InputError
 from whereish.mechanisms import is_mechanism
 from whereish.places import Array
-from whereish.programs import least_loss_size
+from whereish.programs import Size, least_loss_size
 from whereish.release import check_writable, write_whole
-from whereish.solvers import FORMS, SOLVERS
-from whereish.studies import Row, draw_mechanism, draw_profile, picture_kind
+from whereish.solvers import FORMS, SOLVERS, check_solver
+from whereish.studies import KINDS, Row, draw_mechanism, draw_profile, km, picture_kind
 from whereish.studies import compare as compare_mechanisms
 
 ProfileFile = Annotated[
@@ -43,6 +50,7 @@ Form = Annotated[
 ]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds a solver may take.")]
 Normalise = Annotated[bool, typer.Option("--normalise", help="Divide the prior by its sum.")]
+_LARGE = 50_000
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
 
@@ -65,7 +73,10 @@ def build(
 ) -> None:
     """Build the private mechanism that loses the least quality, and write it to a file."""
     level = privacy_level(epsilon, ratio, within)
+    _check_options(dilation, solver, form)
     check_writable(output)
+    if output.exists() and profile.exists() and output.samefile(profile):
+        raise InputError(f"output must not be the profile itself, got {output} for both")
     who = wh.read_profile(profile, normalise=normalise)
     say_profile(who)
     say(level_in_words(level))
@@ -96,6 +107,9 @@ def measure(
     as_json: AsJson = False,
 ) -> None:
     """Measure a mechanism: quality loss, what an adversary learns, the epsilon it really has."""
+    if not 0 < confidence <= 1:
+        raise InputError(f"confidence must be above 0 and at most 1, got {confidence:g}")
+    radius_km = None if interest is None else length_km(interest, "interest")
     judged, weights = _load_with_prior(mechanism, prior, normalise)
     error = wh.adversary_error(judged, weights, _adversary(adversary_metric, judged))
     facts = facts_of(judged, weights)
@@ -113,8 +127,8 @@ def measure(
     say(f"  at worst      {km(facts['worst_case_loss_km'])} off on average from one place")
     say(f"  reports       95% fall within {km(facts['report_radius_95_km'])}")
     say(f"  uncertainty   {facts['conditional_entropy_bits']:.2f} bits left after a report")
-    if interest is not None:
-        radius = wh.radius_to_ask(judged, length_km(interest, "interest"), confidence, weights)
+    if radius_km is not None:
+        radius = wh.radius_to_ask(judged, radius_km, confidence, weights)
         facts |= {"radius_to_ask_km": radius, "confidence": confidence}
         say(
             f"  to cover      {interest} around you in {confidence:.0%} of cases, "
@@ -136,7 +150,10 @@ def spanner(
 ) -> None:
     """Build a greedy spanner of the places and say how many constraints it saves."""
     if output is not None:
-        check_writable(output) if output.suffix.lower() == ".csv" else picture_kind(output)
+        if output.suffix.lower().lstrip(".") not in ("csv", *KINDS):
+            raise InputError(f"output must end in .csv, .png, .pdf or .svg, got {output.name!r}")
+        check_writable(output)
+    _check_options(dilation, "auto", None)
     who = wh.read_profile(profile, normalise=normalise)
     say_profile(who)
     with waiting(f"building a spanner of {len(who.places):,} places"):
@@ -186,12 +203,14 @@ def compare(
 ) -> None:
     """Set the optimal mechanism beside the others, at the same privacy and at the same loss."""
     level = privacy_level(epsilon, ratio, within)
+    _check_options(dilation, solver, None)
     who = wh.read_profile(profile, normalise=normalise)
     say_profile(who)
     say(level_in_words(level))
     with waiting(f"building mechanisms for {len(who.places):,} places"):
         rows = list(compare_mechanisms(who, level, dilation, solver, time_limit))
     console.print(comparison_table(rows))
+    say_problems(rows)
     if as_json:
         emit([_row(row) for row in rows])
 
@@ -201,7 +220,8 @@ def plot(
     source: Annotated[Path, typer.Argument(metavar="K|PROFILE", help="What to draw.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A .png, .pdf or .svg file.")],
     place: Annotated[
-        int | None, typer.Option(help="Draw the reports of this place; by default the likeliest.")
+        int | None,
+        typer.Option(help="Draw the reports of this place, not the likeliest."),
     ] = None,
     dilation: Annotated[
         float | None, typer.Option(help="Draw the spanner of this dilation, too.")
@@ -234,6 +254,13 @@ def plot(
         emit({"output": str(output)})
 
 
+def _check_options(dilation: float, solver: str, form: str | None) -> None:
+    """Refuse what no profile could make right before anything is read or said."""
+    check_solver(solver, form)
+    if not dilation >= 1 or not math.isfinite(dilation):
+        raise InputError(f"dilation must be at least 1, got {dilation:g}")
+
+
 def _optimal(
     who: wh.Profile,
     level: float,
@@ -242,6 +269,11 @@ def _optimal(
     form: str | None,
     time_limit: float | None,
 ) -> wh.Mechanism:
+    def announce(size: Size) -> None:
+        say(f"{size.constraints:,} constraints on {size.variables:,} variables")
+        if size.constraints > _LARGE:
+            say("this may take minutes: a larger --dilation is faster, --time-limit stops it")
+
     with waiting(f"looking for the best of all private mechanisms on {len(who.places):,} places"):
         return wh.optimal(
             who.places,
@@ -251,6 +283,7 @@ def _optimal(
             solver=solver,
             form=form,
             time_limit_s=time_limit,
+            announce=announce,
         )
 
 
@@ -258,20 +291,12 @@ def _load_with_prior(path: Path, other: Path | None, normalise: bool) -> tuple[w
     mechanism, prior = wh.load_mechanism(path)
     if other is not None:
         who = wh.read_profile(other, normalise=normalise)
-        same = len(who.places) == len(mechanism.inputs)
-        if not same or not np.allclose(
-            _comparable(who.places), _comparable(mechanism.inputs), atol=1e-6
-        ):
+        if not who.places.same_as(mechanism.inputs):
             raise InputError(f"prior {other} must have the places of {path}, in the same order")
         return mechanism, who.prior
     if prior is None:
         raise InputError(f"{path} was built with --forget-prior: give one with --prior PROFILE")
     return mechanism, prior
-
-
-def _comparable(places: wh.Places) -> Array:
-    centred: Array = places.xy - places.xy.mean(axis=0)
-    return centred
 
 
 def _adversary(name: str, mechanism: wh.Mechanism) -> Array | None:
@@ -289,7 +314,7 @@ def _is_mechanism_file(path: Path) -> bool:
         raise InputError(f"what to draw must be a file that exists, got {path}")
     try:
         return is_mechanism(json.loads(path.read_text(encoding="utf-8")))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return False
     except OSError as wrong:
         raise FormatError(f"{path} cannot be read: {wrong.strerror}") from None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -49,7 +51,11 @@ def command(function: Command) -> Command:
             code = next(code for kind, code in _CODES if isinstance(wrong, kind))
             raise typer.Exit(code) from None
         except KeyboardInterrupt:
-            say("whereish: stopped; nothing was written")
+            say("whereish: stopped; no file was left half written")
+            if threading.active_count() > 1:
+                # A solver that does not stop at once must not hold up, or abort, the exit.
+                sys.stdout.flush()
+                os._exit(EXIT_INTERRUPTED)
             raise typer.Exit(EXIT_INTERRUPTED) from None
 
     return guarded  # type: ignore[return-value]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import shutil
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,9 +14,9 @@ import whereish as wh
 from whereish.cli.commands import AsJson
 from whereish.cli.console import command, console, emit, say, waiting
 from whereish.cli.report import comparison_table
-from whereish.cli.words import km, level_in_words, saved
-from whereish.errors import InputError
-from whereish.studies import compare, draw_comparison, draw_mechanism
+from whereish.cli.words import level_in_words, saved
+from whereish.errors import InputError, SolveError
+from whereish.studies import Row, compare, draw_comparison, draw_mechanism, km
 
 RATIO, WITHIN_KM, DILATION = 2.0, 0.65, 1.05
 
@@ -38,7 +40,8 @@ def demo(
     with waiting("building mechanisms and measuring them"):
         rows = list(compare(who, epsilon, DILATION))
         best = rows[0].mechanism
-        assert best is not None  # noqa: S101 - compare raises where the optimal one fails
+        if best is None:
+            raise SolveError(str(rows[0].problem))
         exact = wh.quality_loss(wh.optimal(who.places, who.prior, epsilon), who.prior)
         net = wh.greedy_spanner(wh.euclidean(who.places), DILATION)
         city, bars = output / "city.png", output / "comparison.png"
@@ -61,9 +64,9 @@ def demo(
         )
 
 
-def _closing(best: wh.Mechanism, rows: list[Any], exact: float, output: Path) -> None:
-    loss = rows[0].quality_loss_km
-    laplace = _named(rows, "planar Laplace").quality_loss_km
+def _closing(best: wh.Mechanism, rows: list[Row], exact: float, output: Path) -> None:
+    loss = rows[0].quality_loss_km or 0.0
+    laplace = _named(rows, "planar Laplace").quality_loss_km or 0.0
     ratios = best.verdict.ratios if best.verdict else 0
     say()
     say(
@@ -83,14 +86,19 @@ def _closing(best: wh.Mechanism, rows: list[Any], exact: float, output: Path) ->
     )
     say(f"Pictures: {output / 'city.png'} and {output / 'comparison.png'}.")
     say(
-        f"Try next: whereish plot {output / 'mechanism.json'} --place 20 -o place.png, then "
-        "whereish build on a CSV of your own places (lat,lon,prior) with --ratio 2 --within 500m."
+        f"Try next: {_command()} plot {output / 'mechanism.json'} --place 20 -o place.png, then "
+        f"{_command()} build me.csv --ratio 2 --within 500m -o mine.json with a CSV of your own "
+        "places (columns lat,lon,prior)."
     )
 
 
-def _same(row: Any, epsilon: float) -> bool:
+def _command() -> str:
+    return "whereish" if shutil.which("whereish") else sys.argv[0]
+
+
+def _same(row: Row, epsilon: float) -> bool:
     return row.problem is None and row.epsilon_per_km == epsilon
 
 
-def _named(rows: list[Any], name: str) -> Any:
+def _named(rows: list[Row], name: str) -> Row:
     return next(row for row in rows if row.name == name)

@@ -10,21 +10,21 @@ from rich.table import Table
 
 import whereish as wh
 from whereish.cli.console import say
-from whereish.cli.words import km
 from whereish.places import Array
-from whereish.studies import Row
+from whereish.studies import Row, km
+
+_FAR_OFF = 1e-3
 
 
 def comparison_table(rows: list[Row]) -> Table:
     """Make the table that `compare` and the demo show."""
     table = Table(title_justify="left", header_style="bold")
     table.add_column("mechanism", no_wrap=True)
-    for heading in ("epsilon / km", "quality loss", "adversary error", "95% within"):
+    for heading in ("epsilon", "quality loss", "adv. error", "95% within"):
         table.add_column(heading, justify="right")
     for row in rows:
         if row.problem is not None:
-            reason = row.problem if len(row.problem) <= 60 else row.problem[:57] + "..."
-            table.add_row(row.name, "-", "-", "-", reason)
+            table.add_row(row.name, "not there", "", "", "")
             continue
         promised = "none" if row.epsilon_per_km is None else f"{row.epsilon_per_km:.3f}"
         losses = (row.quality_loss_km, row.adversary_error_km, row.report_radius_95_km)
@@ -32,20 +32,33 @@ def comparison_table(rows: list[Row]) -> Table:
     return table
 
 
+def say_problems(rows: list[Row]) -> None:
+    """Say, below a comparison, why a mechanism is missing from it."""
+    for reason in dict.fromkeys(row.problem for row in rows if row.problem is not None):
+        say(reason)
+
+
+def _extent(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
     """Collect what --json prints of a mechanism under a prior."""
     built = mechanism.build
-    tightest = wh.tightest_epsilon(mechanism)
+    tightest = wh.tightest_epsilon(mechanism, wh.euclidean(mechanism.inputs))
+    per_km = mechanism.epsilon if mechanism.is_per_km else None
     return {
         "method": built.method,
         "places": len(mechanism.inputs),
         "outputs": len(mechanism.outputs),
-        "epsilon_per_km": mechanism.epsilon,
+        "epsilon": mechanism.epsilon,
+        "epsilon_unit": mechanism.epsilon_unit,
+        "epsilon_per_km": per_km,
         "tightest_epsilon_per_km": float(tightest),
         "tightest_pair": list(tightest.pair),
         "tightest_output": tightest.output,
         "private": mechanism.epsilon is not None,
-        "ratio_2_within_km": None if not mechanism.epsilon else math.log(2) / mechanism.epsilon,
+        "ratio_2_within_km": None if per_km is None else math.log(2) / per_km,
         "quality_loss_km": wh.quality_loss(mechanism, prior),
         "adversary_error_km": wh.adversary_error(mechanism, prior),
         "constraints": built.constraints,
@@ -66,10 +79,13 @@ def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
 def say_profile(who: wh.Profile) -> None:
     """Say how many places there are and how large the area is."""
     width, height = np.ptp(who.places.xy, axis=0)
-    extent = f"{len(who.places):,} places within {width:.3g} x {height:.3g} km"
+    extent = f"{len(who.places):,} places within {_extent(width)} x {_extent(height)} km"
+    off = who.places.projection_error
     if who.places.plane is not None:
-        extent += f" (the plane is off by at most {who.places.projection_error:.1g} of a distance)"
+        extent += f" (the plane is off by at most {off:.1g} of a distance)"
     say(extent)
+    if off > _FAR_OFF:
+        say(f"warning: places so far apart do not fit a plane: distances are off by {off:.0%}")
 
 
 def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
@@ -87,8 +103,8 @@ def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
         say("  privacy       no epsilon is promised")
     else:
         say(
-            f"  privacy       epsilon {mechanism.epsilon:.4g} per km holds for all "
-            f"{mechanism.verdict.ratios:,} ratios, checked one by one"
+            f"  privacy       epsilon {mechanism.epsilon:.4g} {mechanism.epsilon_unit} holds "
+            f"for all {mechanism.verdict.ratios:,} ratios, checked one by one"
         )
     say(f"  quality loss  a report is {km(facts['quality_loss_km'])} off on average")
     unit = facts.get("adversary_error_unit", "km")

@@ -8,6 +8,7 @@ from typing import Any
 
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number
+from whereish.studies import km
 
 _LENGTH = re.compile(r"\s*([0-9.]+(?:e[-+]?[0-9]+)?)\s*(km|m)\s*", re.IGNORECASE)
 
@@ -46,18 +47,6 @@ def privacy_level(epsilon: float | None, ratio: float | None, within: str | None
     if ratio is None or within is None:
         raise InputError("a privacy level is needed: --epsilon 1.07, or --ratio 2 --within 650m")
     return math.log(as_number("ratio", ratio, above=1)) / length_km(within)
-
-
-def km(value: float) -> str:
-    """Write a length for people.
-
-    >>> km(0.7244), km(1.5), km(0.0012)
-    ('724 m', '1.50 km', '1.2 m')
-    """
-    if value >= 0.9995:
-        return f"{value:.2f} km"
-    metres = value * 1000
-    return f"{metres:.0f} m" if metres >= 10 else f"{metres:.2g} m"
 
 
 def level_in_words(epsilon: float) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whereish.measures.channel import Channel, loss_between
-from whereish.places import Array, as_numbers, as_prior
+from whereish.errors import InputError
+from whereish.measures.channel import Channel, loss_between, prior_of
+from whereish.places import Array, as_loss, as_numbers
 
 # Guesses whose expected errors differ by less than this share are equally good.
 _TIE = 1e-12
@@ -50,7 +51,7 @@ def conditional_entropy(mechanism: Channel, prior: ArrayLike) -> float:
 
     H(X | Z) = - sum over x, z of prior(x) k(x, z) log2 of the posterior p(x | z).
     """
-    joint = as_prior(prior, len(mechanism.inputs))[:, None] * mechanism.matrix
+    joint = prior_of(mechanism, prior)[:, None] * mechanism.matrix
     seen = np.broadcast_to(joint.sum(axis=0), joint.shape)
     posterior = np.divide(joint, seen, out=np.ones_like(joint), where=joint > 0)
     return float(-(joint * np.log2(posterior)).sum()) + 0.0
@@ -58,10 +59,13 @@ def conditional_entropy(mechanism: Channel, prior: ArrayLike) -> float:
 
 def _expected_errors(mechanism: Channel, prior: ArrayLike, metric: ArrayLike | None) -> Array:
     """Return sum_x prior(x) k(x, z) d_A(x, guess), outputs x guesses."""
-    weights = as_prior(prior, len(mechanism.inputs))
-    guesses = None if metric is None else np.asarray(metric)
-    if guesses is not None and guesses.ndim == 2 and guesses.shape[1] != len(weights):
-        loss = as_numbers("metric", guesses, (len(weights), None))
+    weights = prior_of(mechanism, prior)
+    if metric is None:
+        loss = loss_between("metric", None, mechanism.inputs, mechanism.inputs)
     else:
-        loss = loss_between("metric", metric, mechanism.inputs, mechanism.inputs)
+        loss = as_numbers("metric", metric, (len(weights), None))
+        guesses = loss.shape[1]
+        if guesses == 0:
+            raise InputError("metric must have a column for every guess, got none")
+        loss = as_loss("metric", loss, len(weights), guesses, same=guesses == len(weights))
     return (weights[:, None] * mechanism.matrix).T @ loss

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
-from whereish.places import Array, Places, as_loss, euclidean
+from whereish.errors import InputError
+from whereish.places import Array, Places, as_loss, as_prior, euclidean
 
 
 class Channel(Protocol):
@@ -27,6 +28,21 @@ class Channel(Protocol):
     @property
     def privacy_metric(self) -> Array | None:
         """The metric that the mechanism's epsilon is per, if it has one."""
+
+
+def checked(mechanism: Channel) -> Channel:
+    """Raise InputError unless this is a mechanism: a bare matrix does not know its places."""
+    if not all(hasattr(mechanism, name) for name in ("matrix", "inputs", "outputs")):
+        raise InputError(
+            f"mechanism must be a Mechanism, got {type(mechanism).__name__}: "
+            "wrap a matrix as Mechanism(matrix, inputs, outputs)"
+        )
+    return mechanism
+
+
+def prior_of(mechanism: Channel, prior: ArrayLike) -> Array:
+    """Check a prior over the inputs of a mechanism."""
+    return as_prior(prior, len(checked(mechanism).inputs))
 
 
 def loss_between(name: str, metric: ArrayLike | None, rows: Places, columns: Places) -> Array:

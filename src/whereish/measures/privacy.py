@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from whereish.errors import GuaranteeError, InputError
-from whereish.measures.channel import Channel
+from whereish.measures.channel import Channel, checked
 from whereish.places import Array, as_epsilon, as_metric, euclidean
 
 
@@ -27,6 +27,10 @@ class TightestEpsilon(float):
         number.pair = pair
         number.output = output
         return number
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Say what a copy is made from."""
+        return TightestEpsilon, (float(self), self.pair, self.output)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def tightest_epsilon(mechanism: Channel, metric: ArrayLike | None = None) -> Tig
         d_X; if not given, the metric that the mechanism's own epsilon is per, or Euclidean
         distance for a mechanism without one.
     """
-    distances = _privacy_metric(mechanism, metric)
+    distances = _privacy_metric(checked(mechanism), metric)
     logs = _worst_logs(mechanism.matrix)
     per_distance = np.divide(logs, distances, out=np.zeros_like(logs), where=distances > 0)
     pair = _where(per_distance.argmax(), logs.shape)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from whereish.errors import InputError
-from whereish.measures.channel import Channel, loss_between
-from whereish.places import Array, as_numbers, as_prior
+from whereish.measures.channel import Channel, checked, loss_between, prior_of
+from whereish.places import Array, as_number, as_numbers
 
 
 def quality_loss(mechanism: Channel, prior: ArrayLike, metric: ArrayLike | None = None) -> float:
@@ -20,14 +20,14 @@ def quality_loss(mechanism: Channel, prior: ArrayLike, metric: ArrayLike | None 
     metric
         d_Q, inputs x outputs; Euclidean distance if not given.
     """
-    weights = as_prior(prior, len(mechanism.inputs))
+    weights = prior_of(mechanism, prior)
     loss = loss_between("metric", metric, mechanism.inputs, mechanism.outputs)
     return float(weights @ (mechanism.matrix * loss).sum(axis=1))
 
 
 def worst_case_loss(mechanism: Channel, metric: ArrayLike | None = None) -> float:
     """Return the expected distance from the place where it is largest, in km: no prior needed."""
-    loss = loss_between("metric", metric, mechanism.inputs, mechanism.outputs)
+    loss = loss_between("metric", metric, checked(mechanism).inputs, mechanism.outputs)
     return float((mechanism.matrix * loss).sum(axis=1).max())
 
 
@@ -36,13 +36,13 @@ def report_radius(mechanism: Channel, prior: ArrayLike | None = None, share: flo
 
     Without a prior the share holds from every place, not only on average.
     """
-    if not 0 < share <= 1:
+    if as_number("share", share) > 1:
         raise InputError(f"share must be above 0 and at most 1, got {share}")
-    distances = loss_between("metric", None, mechanism.inputs, mechanism.outputs)
+    distances = loss_between("metric", None, checked(mechanism).inputs, mechanism.outputs)
     if prior is None:
         rows = zip(distances, mechanism.matrix, strict=True)
         return max(_quantile(far, weight, share) for far, weight in rows)
-    weights = as_prior(prior, len(mechanism.inputs))[:, None] * mechanism.matrix
+    weights = prior_of(mechanism, prior)[:, None] * mechanism.matrix
     return _quantile(distances.ravel(), weights.ravel(), share)
 
 

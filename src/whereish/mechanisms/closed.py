@@ -6,7 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from whereish.errors import InputError, SolveError
-from whereish.mechanisms.mechanism import Build, Mechanism, check_places, chosen_outputs, seal
+from whereish.mechanisms.mechanism import (
+    Build,
+    Mechanism,
+    check_places,
+    chosen_outputs,
+    metric_or_euclidean,
+    seal,
+)
 from whereish.places import Array, Places, as_epsilon, as_metric, euclidean
 
 
@@ -34,12 +41,13 @@ def exponential(
         metric, reach = euclidean(inputs), euclidean(inputs, targets)
     else:
         metric = as_metric("privacy_metric", privacy_metric, len(inputs))
-        if isinstance(outputs, Places) and not outputs.same_as(inputs):
+        itself = outputs is None or targets.same_as(inputs)
+        if isinstance(outputs, Places) and not itself:
             raise InputError(
                 "outputs must be numbers of input places where privacy_metric is given: "
                 "the metric says nothing about other places"
             )
-        reach = metric if outputs is None or outputs is inputs else metric[:, np.asarray(outputs)]
+        reach = metric if itself else metric[:, np.asarray(outputs)]
     exponents = -level / 2 * reach
     weights = np.exp(exponents - exponents.max(axis=1, keepdims=True))
     matrix = weights / weights.sum(axis=1, keepdims=True)
@@ -61,11 +69,7 @@ def tight_constraints(
     """
     inputs = check_places(places)
     level = as_epsilon(epsilon)
-    metric = (
-        euclidean(inputs)
-        if privacy_metric is None
-        else as_metric("privacy_metric", privacy_metric, len(inputs))
-    )
+    metric = metric_or_euclidean(privacy_metric, inputs)
     # A hair less than epsilon, so that ratios at their limit survive rounding.
     kernel = np.exp(-level * (1 - 1e-12) * metric)
     weights = _weights(kernel, level)

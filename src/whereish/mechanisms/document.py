@@ -21,6 +21,7 @@ from whereish.release import write_whole
 
 FORMAT = "whereish-mechanism"
 VERSION = 1
+_BUILD_KINDS: dict[str, Any] = {"method": str, "solver": str, "form": str}
 
 
 def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | None = None) -> None:
@@ -38,7 +39,7 @@ def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | No
         "format": FORMAT,
         "version": VERSION,
         "epsilon": mechanism.epsilon,
-        "epsilon_unit": "per km" if plain else "per unit of privacy_metric",
+        "epsilon_unit": mechanism.epsilon_unit,
         "inputs": _places(mechanism.inputs),
         "outputs": (
             "inputs" if mechanism.outputs is mechanism.inputs else _places(mechanism.outputs)
@@ -62,17 +63,21 @@ def load_mechanism(path: str | Path) -> tuple[Mechanism, Array | None]:
     GuaranteeError
         If it claims an epsilon that its numbers do not have.
     """
+    if not isinstance(path, str | Path):
+        raise InputError(f"mechanism must be the name of a file, got {path!r}")
     file = Path(path)
-    if not file.is_file():
-        raise InputError(f"mechanism must be a file that exists, got {file}")
     try:
+        if not file.is_file():
+            raise InputError(f"mechanism must be a file that exists, got {file}")
         document = json.loads(file.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as wrong:
-        raise FormatError(f"mechanism {file}: not JSON: {wrong}") from None
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as wrong:
+        raise FormatError(f"{file} is not a mechanism: not JSON ({wrong})") from None
     except OSError as wrong:
         raise InputError(f"mechanism {file} cannot be read: {wrong.strerror}") from None
     if not is_mechanism(document):
-        raise FormatError(f'mechanism {file}: the field "format" must be "{FORMAT}"')
+        raise FormatError(f'{file} is not a mechanism: the field "format" must be "{FORMAT}"')
     if document.get("version") != VERSION:
         raise FormatError(
             f"mechanism {file}: version must be {VERSION}, got {document.get('version')!r}"
@@ -81,8 +86,10 @@ def load_mechanism(path: str | Path) -> tuple[Mechanism, Array | None]:
         return _mechanism(document)
     except KeyError as missing:
         raise FormatError(f"mechanism {file}: the field {missing} is missing") from None
-    except (InputError, TypeError, AttributeError) as wrong:
+    except InputError as wrong:
         raise FormatError(f"mechanism {file}: {wrong}") from None
+    except (TypeError, AttributeError, ValueError, LookupError, ArithmeticError):
+        raise FormatError(f"mechanism {file}: a field is not of the kind it must be") from None
 
 
 def is_mechanism(document: Any) -> bool:
@@ -96,7 +103,11 @@ def _mechanism(document: dict[str, Any]) -> tuple[Mechanism, Array | None]:
     metric = document["privacy_metric"]
     known = {field.name for field in fields(Build)}
     build = {name: value for name, value in document["build"].items() if name in known}
-    build["notes"] = tuple(build.get("notes", ()))
+    build["notes"] = tuple(map(str, build.get("notes", ())))
+    for name, value in build.items():
+        wanted = _BUILD_KINDS.get(name, int | float)
+        if name != "notes" and value is not None and not isinstance(value, wanted):
+            raise InputError(f"build.{name} is not of the kind it must be")
     mechanism = Mechanism(
         matrix=document["matrix"],
         inputs=inputs,

@@ -48,6 +48,8 @@ def planar_laplace_noise(
     """
     points = as_numbers("xy_km", xy_km, (None, 2))
     level = as_epsilon(epsilon)
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise InputError(f"rng must be a numpy Generator or None, got {type(rng).__name__}")
     chance = _system_uniform((3, len(points))) if rng is None else 1 - rng.random((3, len(points)))
     radius = -(np.log(chance[0]) + np.log(chance[1])) / level
     angle = 2 * np.pi * chance[2]
@@ -127,30 +129,51 @@ def cell_masses(
     mass (1 / 2 pi) times the integral of F(r) d theta along its boundary. Writing F = 1 - G leaves
     1 if the input lies in the region, less (1 / 2 pi) the integral of G d theta. G vanishes at
     infinity, so unbounded cells need nothing special, and every edge adds to one cell what it
-    takes from its neighbour, so rows sum to 1. See docs/proofs/planar-laplace.md.
+    takes from its neighbour, so rows sum to 1. For an input that is no output, and may lie on a
+    border, F itself is integrated, which vanishes there. See docs/proofs/planar-laplace.md.
     """
     if len(outputs) == 1:
         return np.ones((len(inputs), 1))
     lines = cell_edges(outputs) if edges is None else edges
-    distances = euclidean(inputs, outputs)
-    nearest = distances.argmin(axis=1)
-    # An input on a border belongs to one cell: the hair's breadth inside decides which.
-    origin = inputs.xy + 1e-11 * (outputs.xy[nearest] - inputs.xy)
-
+    # Seen from one of the places, coordinates are differences, and so exact to the last digit.
+    spot = outputs.xy - outputs.xy[0]
+    origin = inputs.xy - outputs.xy[0]
+    middles = (spot[lines.left] + spot[lines.right]) / 2
     toward = np.column_stack([lines.along[:, 1], -lines.along[:, 0]])
-    masses = np.zeros((len(inputs), len(outputs)))
-    masses[np.arange(len(inputs)), nearest] = 1.0
-    step = max(1, _CHUNK // max(1, len(lines.left)))
+
+    def gather(turns: Array) -> Array:
+        """Add to each cell what its edges say, with the sign of the side it is on."""
+        cells = np.zeros((len(turns), len(outputs)))
+        np.add.at(cells.T, lines.left, turns.T)
+        np.subtract.at(cells.T, lines.right, turns.T)
+        return cells
+
+    def seen_from(points: Array) -> tuple[Array, Array, Array]:
+        seen = middles - points[:, None, :]
+        shift = (seen * lines.along).sum(axis=2)
+        return (seen * toward).sum(axis=2), lines.start + shift, lines.end + shift
+
+    # How much of the horizon belongs to each cell, read off from the first place.
+    inside = np.eye(1, len(outputs))
+    horizon = inside - gather(_angle(*seen_from(np.zeros((1, 2))))) / (2 * np.pi)
+    masses = np.empty((len(inputs), len(outputs)))
+    step = max(1, _CHUNK // len(lines.left))
     for first in range(0, len(inputs), step):
         rows = slice(first, first + step)
-        seen = lines.middle - origin[rows, None, :]
-        height = (seen * toward).sum(axis=2)
-        shift = (seen * lines.along).sum(axis=2)
-        turn = _turn(height, lines.start + shift, lines.end + shift, epsilon) / (2 * np.pi)
-        block = masses[rows]
-        np.subtract.at(block.T, lines.left, turn.T)
-        np.add.at(block.T, lines.right, turn.T)
+        geometry = seen_from(origin[rows])
+        here = (origin[rows, None, :] == spot).all(axis=2)
+        a_place = here.any(axis=1)[:, None]
+        turns = _turn(*geometry, epsilon)
+        turns = np.where(a_place, turns, turns - _angle(*geometry))
+        masses[rows] = np.where(a_place, here, horizon) - gather(turns) / (2 * np.pi)
     return np.clip(masses, 0.0, None)
+
+
+def _angle(height: Array, start: Array, end: Array) -> Array:
+    """Return the angle under which lines at a signed distance are seen from start to end."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        angle = np.arctan(end / np.abs(height)) - np.arctan(start / np.abs(height))
+    return np.where(height == 0, 0.0, np.sign(height) * angle)
 
 
 def _turn(height: Array, start: Array, end: Array, epsilon: float) -> Array:
@@ -180,7 +203,7 @@ def _one_side(distance: Array, near: Array, far: Array, epsilon: float) -> Array
     width = np.arcsinh(last[matters] / height) - low
     spread = epsilon * (np.hypot(height, last[matters]) - first[matters])
     # A panel of 16 nodes is exact to the last digits while u moves by 1.5 and eps r by 9.
-    panels = np.ceil(np.maximum(width / 1.5, spread / 9)).astype(np.int64)
+    panels = np.ceil(np.maximum(width / 1.5, spread / 9)).clip(1).astype(np.int64)
     values = np.empty(len(height))
     for count in np.unique(panels):
         some = panels == count

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from whereish.errors import InputError
-from whereish.measures import Verdict, best_remap, check_private
-from whereish.places import Array, Places, as_metric, as_numbers, as_prior, euclidean, readonly
+from whereish.errors import GuaranteeError, InputError
+from whereish.measures import Verdict, best_remap, check_private, loss_between
+from whereish.places import (
+    Array,
+    Immutable,
+    Places,
+    as_epsilon,
+    as_metric,
+    as_numbers,
+    euclidean,
+    readonly,
+)
 from whereish.release import repair
 
 
@@ -48,7 +58,7 @@ class Build:
 
 
 @dataclass(frozen=True, eq=False)
-class Mechanism:
+class Mechanism(Immutable):
     """A location obfuscation mechanism: row x is the distribution of reports from place x.
 
     A mechanism with an epsilon has been checked, ratio by ratio, by code that shares nothing
@@ -80,25 +90,38 @@ class Mechanism:
     verdict: Verdict | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        for name in ("inputs", "outputs"):
+            if not isinstance(getattr(self, name), Places):
+                raise InputError(f"{name} must be Places, got {type(getattr(self, name)).__name__}")
         matrix = as_numbers("matrix", self.matrix, (len(self.inputs), len(self.outputs)))
-        if (matrix < 0).any() or (np.abs(matrix.sum(axis=1) - 1) > 1e-9).any():
-            raise InputError("matrix must be non-negative and its rows must sum to 1")
+        _check_stochastic("matrix", matrix)
         object.__setattr__(self, "matrix", readonly(matrix))
         if self.epsilon is None:
             object.__setattr__(self, "privacy_metric", None)
             return
-        metric = (
-            euclidean(self.inputs)
-            if self.privacy_metric is None
-            else as_metric("privacy_metric", self.privacy_metric, len(self.inputs))
-        )
+        object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
+        metric = metric_or_euclidean(self.privacy_metric, self.inputs)
         object.__setattr__(self, "privacy_metric", readonly(metric))
         object.__setattr__(self, "verdict", check_private(self.matrix, self.epsilon, metric))
 
     def __repr__(self) -> str:
-        level = "no epsilon" if self.epsilon is None else f"epsilon={self.epsilon:g} per km"
+        level = "no epsilon"
+        if self.epsilon is not None:
+            level = f"epsilon={self.epsilon:g} {self.epsilon_unit}"
         n, m = self.matrix.shape
         return f"Mechanism({self.build.method}, {n} places -> {m} outputs, {level})"
+
+    @cached_property
+    def is_per_km(self) -> bool:
+        """Whether epsilon is per km of straight-line distance, and not of some other metric."""
+        return self.privacy_metric is not None and bool(
+            np.allclose(self.privacy_metric, euclidean(self.inputs), rtol=1e-12, atol=0)
+        )
+
+    @property
+    def epsilon_unit(self) -> str:
+        """What epsilon is per, in words."""
+        return "per km" if self.is_per_km else "per unit of its own metric"
 
     def then(self, other: Mechanism | ArrayLike, outputs: Places | None = None) -> Mechanism:
         """Return this mechanism followed by another, whatever it does: the product K H.
@@ -121,17 +144,15 @@ class Mechanism:
         else:
             follow = as_numbers("other", other, (len(self.outputs), None))
             places = self.outputs if outputs is None else outputs
+            if not isinstance(places, Places):
+                raise InputError(f"outputs must be Places, got {type(places).__name__}")
             if len(places) != follow.shape[1]:
                 raise InputError(
                     f"other must have one column per output place, got {follow.shape[1]} columns "
                     f"and {len(places)} places"
                 )
-            if (follow < 0).any() or (np.abs(follow.sum(axis=1) - 1) > 1e-9).any():
-                raise InputError("other must be non-negative and its rows must sum to 1")
-        build = replace(self.build, method=f"{self.build.method}+then")
-        return seal(
-            self.matrix @ follow, self.inputs, places, self.epsilon, self.privacy_metric, build
-        )
+            _check_stochastic("other", follow)
+        return self._followed(self.matrix @ follow, places, "then")
 
     def remap(self, prior: ArrayLike, metric: ArrayLike | None = None) -> Mechanism:
         """Return this mechanism with every report replaced by the best guess it allows.
@@ -146,13 +167,20 @@ class Mechanism:
         metric
             (inputs, inputs) loss of a guess; Euclidean distance if not given.
         """
-        weights = as_prior(prior, len(self.inputs))
-        to = best_remap(self, weights, metric)
-        targets = len(self.inputs)
-        moved = np.zeros((len(self.inputs), targets))
+        loss = loss_between("metric", metric, self.inputs, self.inputs)
+        to = best_remap(self, prior, loss)
+        moved = np.zeros((len(self.inputs), len(self.inputs)))
         np.add.at(moved.T, to, self.matrix.T)
-        build = replace(self.build, method=f"{self.build.method}+remap")
-        return seal(moved, self.inputs, self.inputs, self.epsilon, self.privacy_metric, build)
+        return self._followed(moved, self.inputs, "remap")
+
+    def _followed(self, matrix: Array, outputs: Places, by: str) -> Mechanism:
+        """Return what this mechanism has become; repair it only if rounding made that necessary."""
+        build = replace(self.build, method=f"{self.build.method}+{by}")
+        told = (self.inputs, outputs, self.epsilon, self.privacy_metric, build)
+        try:
+            return Mechanism(matrix, *told)
+        except (GuaranteeError, InputError):
+            return seal(matrix, *told)
 
 
 def seal(
@@ -191,15 +219,30 @@ def chosen_outputs(inputs: Places, outputs: Places | Any | None) -> Places:
     """Return the output places: the inputs, other places, or some of the inputs by number."""
     if outputs is None:
         return inputs
-    return outputs if isinstance(outputs, Places) else inputs.subset(outputs)
+    return outputs.in_plane_of(inputs) if isinstance(outputs, Places) else inputs.subset(outputs)
+
+
+def metric_or_euclidean(privacy_metric: ArrayLike | None, inputs: Places) -> Array:
+    """Return a given privacy metric after checking it, or Euclidean distance if none."""
+    if privacy_metric is None:
+        return euclidean(inputs)
+    return as_metric("privacy_metric", privacy_metric, len(inputs))
+
+
+def _check_stochastic(name: str, matrix: Array) -> None:
+    if (matrix < 0).any():
+        x, z = (int(i) for i in np.argwhere(matrix < 0)[0])
+        raise InputError(f"{name} must be non-negative, got {matrix[x, z]} at [{x}, {z}]")
+    sums = matrix.sum(axis=1)
+    worst = int(np.abs(sums - 1).argmax())
+    if abs(sums[worst] - 1) > 1e-9:
+        raise InputError(f"{name}: rows must sum to 1, got {sums[worst]:.12g} in row {worst}")
 
 
 def check_places(places: Places) -> Places:
     """Raise InputError unless there are at least two places to be hidden among."""
     if not isinstance(places, Places):
-        raise InputError(
-            f"places must be Places, got {type(places).__name__}: use Places.from_xy(xy_km)"
-        )
+        euclidean(places)  # says what must hold
     if len(places) < 2:
         raise InputError("places must hold at least 2 places, got 1: one place hides nothing")
     return places

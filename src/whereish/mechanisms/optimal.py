@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import GuaranteeError, InputError, SolveError
 from whereish.measures import loss_between
-from whereish.mechanisms.mechanism import Build, Mechanism, check_places, chosen_outputs, seal
+from whereish.mechanisms.mechanism import (
+    Build,
+    Mechanism,
+    check_places,
+    chosen_outputs,
+    metric_or_euclidean,
+    seal,
+)
 from whereish.places import (
     Array,
     Places,
     as_epsilon,
-    as_metric,
     as_number,
     as_prior,
-    euclidean,
 )
-from whereish.programs import Spanner, greedy_spanner, least_loss, most_privacy
-from whereish.solvers import check_solver, solve
+from whereish.programs import (
+    Size,
+    Spanner,
+    greedy_spanner,
+    least_loss,
+    least_loss_size,
+    most_privacy,
+)
+from whereish.solvers import attempts, check_solver, solve
 
 
 def optimal(
@@ -36,6 +48,7 @@ def optimal(
     *,
     form: str | None = None,
     time_limit_s: float | None = None,
+    announce: Callable[[Size], None] | None = None,
 ) -> Mechanism:
     """Build the private mechanism that loses the least quality of service.
 
@@ -63,10 +76,15 @@ def optimal(
         not given.
     solver, form, time_limit_s
         See `whereish.solvers.solve`.
+    announce
+        Called with the size of the program before anything is solved.
 
     Raises
     ------
-    InputError, SolveError, GuaranteeError
+    InputError
+        If what was given cannot be used.
+    SolveError
+        If no solver had an answer, or one that cannot be made private.
 
     >>> import whereish as wh
     >>> places = wh.Places.from_xy([[0, 0], [1, 0], [2, 0]])
@@ -79,37 +97,35 @@ def optimal(
     weights = as_prior(prior, len(inputs))
     level = as_epsilon(epsilon)
     check_solver(solver, form)
-    metric = (
-        euclidean(inputs)
-        if privacy_metric is None
-        else as_metric("privacy_metric", privacy_metric, len(inputs))
-    )
+    metric = metric_or_euclidean(privacy_metric, inputs)
     targets = chosen_outputs(inputs, outputs)
-    loss = quality_to(inputs, targets, outputs, quality_metric)
+    loss = _quality_to(inputs, targets, outputs, quality_metric)
 
     spanner = greedy_spanner(metric, dilation)
+    if announce is not None:
+        announce(least_loss_size(len(inputs), len(targets), len(spanner.edges)))
     program = least_loss(weights, loss, spanner.edges, level / spanner.stretch * spanner.lengths)
-    solution = solve(program, solver, form, time_limit_s)
-    matrix = solution.values.reshape(len(targets), len(inputs)).T
-    build = Build(
-        method="optimal",
-        solver=solution.solver,
-        form=solution.form,
-        seconds=time.perf_counter() - start,
-        variables=program.variables,
-        constraints=program.constraints,
-        edges=len(spanner.edges),
-        dilation=spanner.dilation,
-        requested_dilation=spanner.requested,
-        notes=_notes(spanner, len(inputs)),
-    )
-    stakes = weights[:, None] * loss
-    try:
-        return seal(matrix, inputs, targets, level, metric, build, stakes)
-    except GuaranteeError as broken:
-        raise SolveError(
-            f"{solution.solver} returned a matrix that cannot be used: {broken}"
-        ) from broken
+    problem = ""
+    for solution in attempts(program, solver, form, time_limit_s):
+        build = Build(
+            method="optimal",
+            solver=solution.solver,
+            form=solution.form,
+            seconds=time.perf_counter() - start,
+            variables=program.variables,
+            constraints=program.constraints,
+            edges=len(spanner.edges),
+            dilation=spanner.dilation,
+            requested_dilation=spanner.requested,
+            notes=_notes(spanner, len(inputs)),
+        )
+        matrix = solution.values.reshape(len(targets), len(inputs)).T
+        stakes = weights[:, None] * loss
+        try:
+            return seal(matrix, inputs, targets, level, metric, build, stakes)
+        except GuaranteeError as broken:
+            problem = f"{solution.solver} returned a matrix that cannot be used: {broken}"
+    raise SolveError(problem)
 
 
 def optimal_privacy(
@@ -139,10 +155,10 @@ def optimal_privacy(
     start = time.perf_counter()
     inputs = check_places(places)
     weights = as_prior(prior, len(inputs))
-    allowed = as_number("quality_loss", quality_loss, unit="km")
+    allowed = as_number("quality_loss", quality_loss, unit="km", or_equal=True)
     check_solver(solver, form)
     targets = chosen_outputs(inputs, outputs)
-    loss = quality_to(inputs, targets, outputs, quality_metric)
+    loss = _quality_to(inputs, targets, outputs, quality_metric)
     least = float(weights @ loss.min(axis=1))
     if allowed < least:
         raise InputError(
@@ -165,7 +181,7 @@ def optimal_privacy(
     return seal(matrix, inputs, targets, None, None, build)
 
 
-def quality_to(
+def _quality_to(
     inputs: Places,
     targets: Places,
     outputs: object,

@@ -3,6 +3,7 @@
 from whereish.places.cells import CellEdges, cell_edges
 from whereish.places.checks import (
     Array,
+    Immutable,
     as_epsilon,
     as_loss,
     as_metric,
@@ -17,6 +18,7 @@ from whereish.places.points import LocalPlane, Places, square_grid
 __all__ = [
     "Array",
     "CellEdges",
+    "Immutable",
     "LocalPlane",
     "Places",
     "as_epsilon",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,21 +14,52 @@ Array = NDArray[np.float64]
 
 PRIOR_TOLERANCE = 1e-6
 METRIC_TOLERANCE = 1e-9
+GEODESIC_NOISE_KM = 5e-11
+# Beyond these, doubles run out before the mathematics does.
+LARGEST = 1e12
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e9
 
 
 def readonly(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a contiguous copy of an array that nobody can write to."""
-    copy = np.array(array, order="C", copy=True)
-    copy.setflags(write=False)
-    return copy
+    """Return a copy of an array that nobody can write to: its memory is a bytes object's."""
+    whole = np.ascontiguousarray(array)
+    if whole.size == 0:
+        whole = whole.copy()
+        whole.setflags(write=False)
+        return whole
+    return np.frombuffer(whole.tobytes(), dtype=whole.dtype).reshape(whole.shape)
+
+
+class Immutable:
+    """A frozen dataclass whose copies are itself and whose pickles are built, and checked, anew."""
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        told = [field.name for field in fields(cast(Any, self)) if field.init]
+        return type(self), tuple(getattr(self, name) for name in told)
+
+
+def as_whole(name: str, value: Any, least: int = 1) -> int:
+    """Check a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} must be a whole number, at least {least}, got {_short(value)}")
+    return int(value)
 
 
 def as_numbers(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
     """Convert to finite floats of a given shape (None: any length)."""
     wanted = " x ".join("n" if side is None else str(side) for side in shape)
     try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        raw = np.asarray(value)
+        if np.iscomplexobj(raw):
+            raise TypeError
+        array = raw.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must be {wanted} numbers, got {_short(value)}") from None
     fits = array.ndim == len(shape) and all(
         want is None or want == got for want, got in zip(shape, array.shape, strict=True)
@@ -39,17 +71,24 @@ def as_numbers(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Ar
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         at = ", ".join(map(str, where))
         raise InputError(f"{name} must be finite, got {array[where]} at [{at}]")
+    if array.size and np.abs(array).max() > LARGEST:
+        raise InputError(f"{name} must be at most {LARGEST:g}, got {np.abs(array).max():g}")
     return array
 
 
-def as_number(name: str, value: Any, *, above: float = 0.0, unit: str = "") -> float:
-    """Convert to one finite float strictly above a bound."""
+def as_number(
+    name: str, value: Any, *, above: float = 0.0, unit: str = "", or_equal: bool = False
+) -> float:
+    """Convert to one finite float above a bound."""
     try:
+        if isinstance(value, str | bytes | bool):
+            raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must be a number{_in(unit)}, got {_short(value)}") from None
-    if not np.isfinite(number) or number <= above:
+    if not np.isfinite(number) or number < above or (number == above and not or_equal):
         bound = "positive" if above == 0 else f"above {above:g}"
+        bound = f"at least {above:g}" if or_equal else bound
         raise InputError(f"{name} must be {bound} and finite{_in(unit)}, got {number}")
     return number
 
@@ -61,7 +100,11 @@ def as_epsilon(value: Any) -> float:
     Traceback (most recent call last):
     whereish.errors.InputError: epsilon must be positive and finite (per km), got -1.0
     """
-    return as_number("epsilon", value, unit="per km")
+    level = as_number("epsilon", value, unit="per km")
+    if not SMALLEST_EPSILON <= level <= LARGEST_EPSILON:
+        bounds = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+        raise InputError(f"epsilon must be {bounds} per km, got {level:g}")
+    return level
 
 
 def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
@@ -69,7 +112,8 @@ def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
 
     >>> as_prior([0.5, 0.6], 2)
     Traceback (most recent call last):
-    whereish.errors.InputError: prior must sum to 1, got a sum of 1.1: divide it by its sum
+    whereish.errors.InputError: prior must sum to 1, got a sum of 1.1: divide it by its sum \
+(--normalise)
     """
     prior = as_numbers(name, value, (n,))
     if (prior < 0).any():
@@ -77,7 +121,9 @@ def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
         raise InputError(f"{name} must be non-negative, got {prior[where]} at [{where}]")
     total = float(prior.sum())
     if abs(total - 1) > PRIOR_TOLERANCE:
-        raise InputError(f"{name} must sum to 1, got a sum of {total:.6g}: divide it by its sum")
+        raise InputError(
+            f"{name} must sum to 1, got a sum of {total:.6g}: divide it by its sum (--normalise)"
+        )
     return prior / total
 
 
@@ -119,7 +165,7 @@ d[0, 2] = 5 is longer than the way through 1, which is 2
     for x, row in enumerate(metric):
         through = row[:, None] + metric
         short = through.min(axis=0)
-        broken = row > short * (1 + METRIC_TOLERANCE)
+        broken = row > short * (1 + METRIC_TOLERANCE) + GEODESIC_NOISE_KM
         if broken.any():
             y = int(np.argmax(broken))
             via = int(through[:, y].argmin())

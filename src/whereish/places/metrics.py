@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from whereish.errors import InputError
-from whereish.places.checks import Array, as_numbers
+from whereish.places.checks import Array, as_numbers, as_whole
 from whereish.places.points import Places
 
 
@@ -23,7 +25,7 @@ def euclidean(places: Places, others: Places | None = None) -> Array:
     >>> euclidean(Places.from_xy([[0, 0], [3, 4]])).tolist()
     [[0.0, 5.0], [5.0, 0.0]]
     """
-    columns = places if others is None else others
+    columns = _places(places) if others is None else _places(others).in_plane_of(_places(places))
     apart = places.xy[:, None, :] - columns.xy[None, :, :]
     return np.hypot(apart[..., 0], apart[..., 1])
 
@@ -36,8 +38,8 @@ def geodesic(places: Places, others: Places | None = None) -> Array:
     InputError
         If the places were given in a plane and not on the earth.
     """
-    columns = places if others is None else others
-    if places.latlon is None or columns.latlon is None:
+    columns = _places(places) if others is None else _places(others)
+    if _places(places).latlon is None or places.latlon is None or columns.latlon is None:
         raise InputError("geodesic needs places on the earth: make them with Places.from_latlon")
     from pyproj import Geod
 
@@ -48,6 +50,14 @@ def geodesic(places: Places, others: Places | None = None) -> Array:
     ground = np.asarray(metres).reshape(n, m) / 1000
     # The inverse geodesic differs in its last digits by direction; a metric may not.
     return (ground + ground.T) / 2 if others is None else ground
+
+
+def _places(value: Places) -> Places:
+    if not isinstance(value, Places):
+        raise InputError(
+            f"places must be Places, got {type(value).__name__}: use Places.from_xy(xy_km)"
+        )
+    return value
 
 
 def graph_metric(n: int, edges: ArrayLike, lengths: ArrayLike) -> Array:
@@ -71,9 +81,9 @@ def graph_metric(n: int, edges: ArrayLike, lengths: ArrayLike) -> Array:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import shortest_path
 
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise InputError(f"n must be a whole number of places, at least 1, got {n!r}")
-    pairs = as_numbers("edges", edges if np.size(edges) else np.empty((0, 2)), (None, 2))
+    as_whole("n", n)
+    given = edges if isinstance(edges, np.ndarray) else list(cast(Any, edges))
+    pairs = as_numbers("edges", given if len(given) else np.empty((0, 2)), (None, 2))
     weights = as_numbers("lengths", lengths, (len(pairs),))
     wrong = (pairs != np.floor(pairs)) | (pairs < 0) | (pairs >= n)
     if wrong.any():
@@ -103,6 +113,5 @@ def discrete(n: int) -> Array:
     >>> discrete(2).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise InputError(f"n must be a whole number of places, at least 1, got {n!r}")
+    as_whole("n", n)
     return np.ones((n, n)) - np.eye(n)

@@ -11,22 +11,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from whereish.errors import InputError
-from whereish.places.checks import Array, as_number, as_numbers, readonly
+from whereish.places.checks import Array, Immutable, as_number, as_numbers, readonly
 
-SAME_PLACE_KM = 1e-9
+SAME_PLACE_KM = 1e-6  # a millimetre: nothing about people happens closer
 
 
 @dataclass(frozen=True)
 class LocalPlane:
     """An azimuthal equidistant plane, in km, touching the WGS84 ellipsoid at a centre.
 
-    Distances from the centre are exact; between two points of a city they are within about
-    one part in a million of the geodesic. The centre is public: it must not depend on where
+    Distances from the centre are exact; between two points of a city they are within one part in
+    a million of the geodesic. The centre is public: it must not depend on where
     somebody is right now.
     """
 
     lat: float
     lon: float
+
+    def __post_init__(self) -> None:
+        as_latlon([[self.lat, self.lon]])
 
     @cached_property
     def _projection(self) -> Any:
@@ -48,7 +51,7 @@ class LocalPlane:
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class Places(Immutable):
     """A finite set of different places.
 
     Parameters
@@ -71,6 +74,9 @@ class Places:
         if len(xy) == 0:
             raise InputError("places must hold at least one place, got none")
         object.__setattr__(self, "xy", readonly(xy))
+        if self.cell_km is not None:
+            cell = as_numbers("cell_km", self.cell_km, (2,))
+            object.__setattr__(self, "cell_km", (float(cell[0]), float(cell[1])))
         if self.latlon is not None:
             latlon = as_numbers("latlon", as_latlon(self.latlon), (len(xy), 2))
             object.__setattr__(self, "latlon", readonly(latlon))
@@ -84,7 +90,8 @@ class Places:
         3
         >>> Places.from_xy([[0, 0], [0, 0]])
         Traceback (most recent call last):
-        whereish.errors.InputError: places must differ, but 0 and 1 are both at (0, 0) km
+        whereish.errors.InputError: places must differ by a millimetre, but 0 and 1 are both at \
+(0, 0) km
         """
         return cls(as_numbers("xy_km", xy_km, (None, 2)))
 
@@ -113,13 +120,38 @@ class Places:
 
     def same_as(self, other: Places) -> bool:
         """Tell whether two sets are the same places in the same order."""
-        return self is other or np.array_equal(self.xy, other.xy)
+        if self is other:
+            return True
+        if len(self) != len(other) or (self.latlon is None) != (other.latlon is None):
+            return False
+        if self.latlon is None or other.latlon is None:
+            return np.array_equal(self.xy, other.xy)
+        return np.allclose(self.latlon, other.latlon, rtol=0, atol=1e-12)
+
+    def in_plane_of(self, other: Places) -> Places:
+        """Return these places in the plane of others, so that distances between them make sense.
+
+        Raises
+        ------
+        InputError
+            If one set lies on the earth and the other only in a plane.
+        """
+        if self.plane == other.plane:
+            return self
+        if self.latlon is None or other.plane is None:
+            raise InputError(
+                "places must be comparable: both with latitude and longitude, or both in km"
+            )
+        return Places(other.plane.to_xy(self.latlon), self.latlon, other.plane, self.cell_km)
 
     def subset(self, indices: Sequence[int] | Array) -> Places:
         """Return the places at these indices, in this order."""
-        chosen = np.asarray(indices)
+        try:
+            chosen = np.asarray(indices)
+        except ValueError:
+            chosen = np.empty(0)
         if chosen.ndim != 1 or len(chosen) == 0 or chosen.dtype.kind not in "iu":
-            raise InputError(f"indices must be a list of place numbers, got {indices!r}")
+            raise InputError("indices must be a list of place numbers")
         if chosen.min() < 0 or chosen.max() >= len(self):
             raise InputError(f"indices must be from 0 to {len(self) - 1}, got {chosen.tolist()}")
         latlon = None if self.latlon is None else self.latlon[chosen]
@@ -143,7 +175,9 @@ class Places:
         if close:
             a, b = min(close)
             x, y = self.xy[a]
-            raise InputError(f"places must differ, but {a} and {b} are both at ({x:g}, {y:g}) km")
+            raise InputError(
+                f"places must differ by a millimetre, but {a} and {b} are both at ({x:g}, {y:g}) km"
+            )
 
 
 def square_grid(
@@ -169,7 +203,7 @@ def square_grid(
     >>> square_grid(south=48.84, west=2.29, north=48.89, east=2.38, cell_km=(1.0, 1.0))
     Places(42 within 6 x 5 km, around 48.865, 2.335)
     """
-    as_latlon([[south, west], [north, east]])
+    (south, west), (north, east) = as_latlon([[south, west], [north, east]]).tolist()
     if north <= south:
         raise InputError(f"north must be above south, got south {south} and north {north}")
     try:

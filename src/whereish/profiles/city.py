@@ -48,7 +48,7 @@ def embedded_city() -> Profile:
     Profile(places=Places(48 within 6.09 x 4.45 km, around 48.867, 2.337))
     """
     places = square_grid(south=48.843, west=2.29, north=48.891, east=2.3845, cell_km=(0.87, 0.89))
-    anchors = Places.from_xy(places.plane.to_xy([spot[:2] for spot in _LIFE]))  # type: ignore[union-attr]
+    anchors = Places.from_latlon([spot[:2] for spot in _LIFE])
     share = np.array([spot[2] for spot in _LIFE])
     around = np.array([spot[3] for spot in _LIFE])
     nearness = np.exp(-((euclidean(places, anchors) / around) ** 2) / 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from whereish.places import Array, Places, as_prior, readonly
+from whereish.places import Array, Immutable, Places, as_prior, readonly
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Backdrop:
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class Profile(Immutable):
     """Places and a prior over them. A prior is a map of somebody's life: repr does not show it.
 
     Attributes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,18 @@ def read_profile(path: str | Path, *, normalise: bool = False) -> Profile:
     Raises
     ------
     InputError, FormatError
-        With the file, the row and the field that are wrong.
+        With the file, the row (counted from 1, below any heading) and the field that are wrong.
     """
+    if not isinstance(path, str | Path):
+        raise InputError(f"profile must be the name of a file, got {path!r}")
     file = Path(path)
-    if not file.is_file():
-        raise InputError(f"profile must be a file that exists, got {file}")
+    try:
+        if not file.is_file():
+            raise InputError(f"profile must be a file that exists, got {file}")
+    except InputError:
+        raise
+    except (OSError, ValueError):
+        raise InputError("profile must be the name of a file that exists") from None
     try:
         if file.stat().st_size == 0:
             raise FormatError("the file is empty")
@@ -49,9 +57,9 @@ def read_profile(path: str | Path, *, normalise: bool = False) -> Profile:
             return _from_json(_load_json(file), normalise)
         raise FormatError(f"the name must end in {_KINDS}")
     except FormatError as wrong:
-        raise FormatError(f"profile {file}: {wrong}") from wrong
+        raise FormatError(f"profile {file}: {_one_line(wrong)}") from wrong
     except InputError as wrong:
-        raise InputError(f"profile {file}: {wrong}") from wrong
+        raise InputError(f"profile {file}: {_one_line(wrong)}") from wrong
     except OSError as wrong:
         raise InputError(f"profile {file} cannot be read: {wrong.strerror}") from wrong
 
@@ -60,34 +68,46 @@ def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
     import polars as pl
 
     try:
-        table = pl.read_csv(file, separator=separator, infer_schema=False)
+        table = pl.read_csv(file.read_bytes(), separator=separator, infer_schema=False)
     except pl.exceptions.NoDataError:
         raise FormatError("the file is empty") from None
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as wrong:
         raise FormatError(f"not a table: {str(wrong).splitlines()[0]}") from None
-    return {name.strip(): table[name].to_list() for name in table.columns}
+    names = [name.strip() for name in table.columns]
+    if len(set(names)) < len(names):
+        raise FormatError(f"the columns must have different names, got {', '.join(names)}")
+    return dict(zip(names, (column.to_list() for column in table.get_columns()), strict=True))
 
 
 def _parquet_columns(file: Path) -> dict[str, list[Any]]:
     import polars as pl
 
     try:
-        table = pl.read_parquet(file)
+        table = pl.read_parquet(io.BytesIO(file.read_bytes()))
     except (pl.exceptions.PolarsError, OSError) as wrong:
         raise FormatError(f"not a Parquet file: {str(wrong).splitlines()[0]}") from None
+    except BaseException as wrong:
+        if type(wrong).__name__ == "PanicException":  # polars gives up on some damaged files
+            raise FormatError("not a Parquet file: it is damaged") from None
+        raise
     return {name: table[name].to_list() for name in table.columns}
 
 
 def _load_json(file: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as wrong:
+        return json.loads(file.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError) as wrong:
         raise FormatError(f"not JSON: {wrong}") from None
 
 
 def _from_json(document: Any, normalise: bool) -> Profile:
-    if isinstance(document, dict) and document.get("type") == "FeatureCollection":
-        return _from_geojson(document, normalise)
+    kind = document.get("type") if isinstance(document, dict) else None
+    if kind == "FeatureCollection":
+        return _from_geojson(document.get("features"), normalise)
+    if kind == "Feature":
+        return _from_geojson([document], normalise)
+    if isinstance(document, dict) and "matrix" in document:
+        raise FormatError("this is a mechanism, not a profile of places and a prior")
     if isinstance(document, list) and all(isinstance(row, dict) for row in document):
         names = {name for row in document for name in row}
         return _from_columns(
@@ -114,21 +134,26 @@ def _from_columns(columns: dict[str, list[Any]], normalise: bool) -> Profile:
     return Profile(places, prior)
 
 
-def _from_geojson(document: dict[str, Any], normalise: bool) -> Profile:
+def _from_geojson(features: Any, normalise: bool) -> Profile:
     from shapely.errors import ShapelyError
     from shapely.geometry import shape
 
-    features = document.get("features")
     if not isinstance(features, list) or not features:
         raise FormatError("features must be a list with at least one region")
     regions, priors = [], []
     for number, feature in enumerate(features):
         try:
             region = shape(feature["geometry"])
-        except (ShapelyError, KeyError, TypeError, ValueError, AttributeError, IndexError):
+        except (ShapelyError, KeyError, TypeError, ArithmeticError, ValueError, LookupError,
+                AttributeError):  # fmt: skip
             raise FormatError(f"feature {number} has no geometry that can be read") from None
         if region.is_empty or not region.is_valid:
             raise FormatError(f"feature {number}: the geometry is empty or crosses itself")
+        if any(_width(part) > 180 for part in getattr(region, "geoms", [region])):
+            raise FormatError(
+                f"feature {number} spans more than 180 degrees of longitude: where it crosses the "
+                "date line, split it there into two parts (RFC 7946)"
+            )
         properties = feature.get("properties")
         regions.append(region)
         priors.append(properties.get("prior") if isinstance(properties, dict) else None)
@@ -137,18 +162,34 @@ def _from_geojson(document: dict[str, Any], normalise: bool) -> Profile:
     return Profile(places, _prior(_numbers("prior", priors), normalise), tuple(regions))
 
 
+def _width(part: Any) -> float:
+    west, _, east, _ = part.bounds
+    return float(east - west)
+
+
 def _numbers(name: str, values: list[Any]) -> Array:
     numbers = np.empty(len(values))
     for row, value in enumerate(values):
         try:
             numbers[row] = float(value)
-        except (TypeError, ValueError):
-            came = "nothing" if value is None else repr(value)
-            raise FormatError(f"{name} must be a number, got {came} in row {row}") from None
+            if isinstance(value, str) and "_" in value:
+                raise ValueError
+        except (TypeError, ValueError, OverflowError):
+            came = "nothing" if value is None else repr(value)[:60]
+            raise FormatError(f"{name} must be a number, got {came} in row {row + 1}") from None
     return numbers
 
 
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is not a number")
+
+
+def _one_line(wrong: Exception) -> str:
+    return " ".join(str(wrong).split())
+
+
 def _prior(prior: Array, normalise: bool) -> Array:
-    total = float(prior.sum())
-    usable = normalise and np.isfinite(total) and total > 0 and (prior >= 0).all()
-    return prior / total if usable else prior
+    if not normalise or not np.isfinite(prior).all() or (prior < 0).any() or not prior.any():
+        return prior
+    shares = prior / prior.max()
+    return np.asarray(shares / shares.sum())

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whereish.places import Array, readonly
+from whereish.places import Array, Immutable, readonly
 
 
 @dataclass(frozen=True, eq=False)
-class LinearProgram:
+class LinearProgram(Immutable):
     """Minimise ``cost @ v`` subject to ``matrix @ v >= right`` and ``v >= 0``.
 
     Rows marked in ``equal`` hold with equality, variables marked in ``free`` may be negative.
@@ -42,11 +42,6 @@ class LinearProgram:
     def constraints(self) -> int:
         """Number of rows; bounds on single variables do not count."""
         return len(self.right)
-
-    @property
-    def nonzeros(self) -> int:
-        """Number of coefficients in the matrix."""
-        return int(self.matrix.nnz)
 
 
 def dual(program: LinearProgram) -> LinearProgram:

@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import InputError
-from whereish.places import Array, as_metric, as_number, readonly
+from whereish.places import Array, Immutable, as_metric, as_number, readonly
 
 # Three places on a line make the long pair redundant, but their distances add up only to the
 # last digits. A detour this small (a tenth of a micrometre in a kilometre) is no detour.
 COLLINEAR_TOLERANCE = 1e-10
 _BATCH = 4096
+LARGEST_DILATION = 1e6
 
 
 @dataclass(frozen=True, eq=False)
-class Spanner:
+class Spanner(Immutable):
     """A graph on the places whose shortest ways are at most `dilation` times the distance.
 
     Attributes
@@ -77,6 +78,7 @@ def greedy_spanner(distances: ArrayLike, dilation: float) -> Spanner:
     delta = as_number("dilation", dilation, above=0)
     if delta < 1:
         raise InputError(f"dilation must be at least 1, got {delta:g}")
+    delta = min(delta, LARGEST_DILATION)
     n = len(metric)
     row, column = np.triu_indices(n, 1)
     order = np.argsort(metric[row, column], kind="stable")

@@ -11,17 +11,26 @@ from whereish.errors import InputError
 
 
 def check_writable(path: str | Path) -> None:
-    """Raise InputError unless a file can be written there: better now than after an hour."""
-    file = Path(path)
-    folder = file.parent
-    if file.is_dir():
-        raise InputError(f"output must be a file, but {file} is a folder")
+    """Raise InputError unless a file can be written there: better now than after an hour.
+
+    A link is followed: what it points to is written, the link stays.
+    """
+    try:
+        file = Path(path).resolve()
+        folder = file.parent
+        a_folder, something, ordinary = file.is_dir(), file.exists(), file.is_file()
+    except (OSError, ValueError):
+        raise InputError("output must be the name of a file, got one that cannot be used") from None
+    if a_folder:
+        raise InputError(f"output must be a file, but {path} is a folder")
+    if something and not ordinary:
+        raise InputError(f"output must be an ordinary file, but {path} is something else")
     if not folder.is_dir():
-        raise InputError(f"output must be in a folder that exists, got {file}")
+        raise InputError(f"output must be in a folder that exists, got {path}")
     try:
         descriptor, trial = tempfile.mkstemp(prefix=f".{file.name}.", dir=folder)
     except OSError as wrong:
-        raise InputError(f"output {file} cannot be written: {wrong.strerror}") from None
+        raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
     os.close(descriptor)
     os.unlink(trial)
 
@@ -36,8 +45,8 @@ def write_whole(path: str | Path, content: bytes, *, private: bool = False) -> N
     private
         Only the owner may read it.
     """
-    file = Path(path)
-    check_writable(file)
+    check_writable(path)
+    file = Path(path).resolve()
     descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:

@@ -53,9 +53,10 @@ def repair(matrix: Array, epsilon: float, metric: Array) -> Repaired:
 
     mix = _needed_mix(clean, epsilon, metric, int(used.sum()))
     if mix > LARGEST_MIX:
+        near = float(metric[metric > 0].min()) if (metric > 0).any() else 0.0
         raise GuaranteeError(
             f"the matrix is too far from private at epsilon {epsilon:g}: {mix:.1%} of it would "
-            "have to be replaced by chance; try another solver"
+            f"have to be replaced by chance (the closest places are {near:g} apart)"
         )
     if mix > 0:
         clean = (1 - mix) * clean + mix * (used / used.sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,12 @@ from whereish.solvers import glpk, highs
 METHODS = ("ipm", "dual-simplex", "primal-simplex")
 SOLVERS = ("auto", *(f"{family}-{m}" for family in ("highs", "glpk") for m in METHODS))
 FORMS = ("primal", "dual")
+# The fastest and most exact way first; measured in docs/architecture.md.
+AUTO = (
+    ("highs-dual-simplex", "dual"),
+    ("highs-dual-simplex", "primal"),
+    ("highs-ipm", "primal"),
+)
 _FAMILIES = {"highs": highs.solve, "glpk": glpk.solve}
 
 
@@ -31,9 +38,9 @@ class Solution:
 
 def check_solver(solver: str, form: str | None) -> None:
     """Raise InputError unless the solver and the form of the program have these names."""
-    if solver not in SOLVERS:
+    if not isinstance(solver, str) or solver not in SOLVERS:
         raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
-    if form is not None and form not in FORMS:
+    if form is not None and (not isinstance(form, str) or form not in FORMS):
         raise InputError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
 
 
@@ -48,8 +55,8 @@ def solve(
     Parameters
     ----------
     solver
-        One of `SOLVERS`. "auto" is HiGHS' dual simplex on the dual program, the fastest and the
-        most exact here, and its interior point on the program itself should that fail.
+        One of `SOLVERS`. "auto" is HiGHS' dual simplex on the dual program, and, should that
+        fail, the other ways in `AUTO`.
     form
         "primal" solves the program as it stands, "dual" its dual (Appendix B), where the values
         asked for are the multipliers of the rows. By default primal, unless "auto" chooses.
@@ -59,19 +66,36 @@ def solve(
     SolveError
         If the solver fails, runs out of time or returns nonsense, in its own words.
     """
+    return next(attempts(program, solver, form, time_limit_s))
+
+
+def attempts(
+    program: LinearProgram,
+    solver: str = "auto",
+    form: str | None = None,
+    time_limit_s: float | None = None,
+) -> Iterator[Solution]:
+    """Solve a linear program, again in another way whenever the answer turns out not to do.
+
+    A named solver has one attempt, "auto" as many as there are ways in `AUTO` and time is left.
+    """
     check_solver(solver, form)
     if time_limit_s is not None:
         as_number("time_limit_s", time_limit_s, unit="seconds")
-    if solver != "auto":
-        return _solve(program, solver, form or "primal", time_limit_s)
+    ways: tuple[tuple[str, str], ...] = AUTO if solver == "auto" else ((solver, "primal"),)
+    if form is not None:
+        ways = tuple(dict.fromkeys((name, form) for name, _ in ways))
     start = time.perf_counter()
-    try:
-        return _solve(program, "highs-dual-simplex", form or "dual", time_limit_s)
-    except SolveError:
-        left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - start)
-        if left is not None and left <= 0:
-            raise
-        return _solve(program, "highs-ipm", form or "primal", left)
+    for number, (name, stated) in enumerate(ways):
+        spent = time.perf_counter() - start if number else 0.0
+        left = None if time_limit_s is None else time_limit_s - spent
+        try:
+            if left is not None and left <= 0:
+                raise SolveError(f"{solver} ran out of its {time_limit_s:g} s")
+            yield _solve(program, name, stated, left)
+        except SolveError:
+            if number == len(ways) - 1 or (left is not None and left <= 0):
+                raise
 
 
 def _solve(program: LinearProgram, solver: str, form: str, time_limit_s: float | None) -> Solution:

@@ -53,6 +53,12 @@ def solve(program: LinearProgram, method: str, time_limit_s: float | None) -> tu
         highs.setOptionValue(name, value)
     highs.passModel(_model(highspy, program))
     _run(highs)
+    if method == "ipm" and highs.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+        # The vertex that crossover found, to the same last digits as the simplex methods.
+        highs.setOptionValue("solver", "simplex")
+        for name in _TOLERANCES:
+            highs.setOptionValue(name, 1e-10)
+        _run(highs)
 
     status = highs.getModelStatus()
     words = highs.modelStatusToString(status)

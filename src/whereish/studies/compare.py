@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from whereish.errors import SolveError
+from whereish.errors import WhereishError
 from whereish.measures import (
     adversary_error,
     conditional_entropy,
@@ -88,5 +88,5 @@ def compare(
     for name, make in makers:
         try:
             yield measure(name, make(), profile)
-        except (SolveError, ValueError) as wrong:
+        except WhereishError as wrong:
             yield Row(name, problem=str(wrong))

@@ -11,7 +11,7 @@ import numpy as np
 from whereish.errors import InputError
 from whereish.measures import quality_loss
 from whereish.mechanisms import Mechanism
-from whereish.places import Array, Places
+from whereish.places import Array, LocalPlane, Places
 from whereish.profiles import Profile
 from whereish.programs import Spanner
 from whereish.release import check_writable, write_whole
@@ -20,6 +20,7 @@ KINDS = ("png", "pdf", "svg")
 _INK, _PAPER, _WATER = "#22303c", "#fbfaf7", "#a9c9dd"
 _PRIOR_MAP, _REPORT_MAP = "YlOrBr", "BuPu"
 _ACCENT = "#c8102e"
+_NUMBERED = 100
 
 
 def picture_kind(path: str | Path) -> str:
@@ -31,10 +32,24 @@ def picture_kind(path: str | Path) -> str:
     return kind
 
 
+def km(value: float) -> str:
+    """Write a length for people.
+
+    >>> km(0.7244), km(1.5), km(0.0012), km(1e-9)
+    ('724 m', '1.50 km', '1.2 m', '0 m')
+    """
+    if value >= 0.9995:
+        return f"{value:.2f} km"
+    metres = value * 1000
+    if metres < 1e-3:
+        return "0 m"
+    return f"{metres:.0f} m" if metres >= 10 else f"{metres:.2g} m"
+
+
 def draw_profile(profile: Profile, path: str | Path, spanner: Spanner | None = None) -> None:
     """Draw the places and the prior and, where given, a spanner beside them."""
     panels = 1 if spanner is None else 2
-    figure, axes = _panels(profile.places, panels, path)
+    figure, axes = _panels(profile, panels, path)
     _draw_prior(axes[0], profile)
     if spanner is not None:
         _draw_spanner(axes[1], profile, spanner)
@@ -63,7 +78,7 @@ def draw_mechanism(
     if not 0 <= chosen < count:
         raise InputError(f"place must be from 0 to {count - 1}, got {chosen}")
     panels = 1 + (spanner is not None) + prior_known
-    figure, axes = _panels(profile.places, panels, path)
+    figure, axes = _panels(profile, panels, path)
     at = 0
     if prior_known:
         _draw_prior(axes[at], profile)
@@ -82,7 +97,7 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
     names, losses = zip(*rows, strict=True)
     colours = [_ACCENT if name.startswith("optimal") else "#8fa3b0" for name in names]
     bars = axis.barh(range(len(rows)), losses, color=colours, height=0.62)
-    axis.bar_label(bars, [_km(loss) for loss in losses], padding=4, color=_INK, fontsize=9)
+    axis.bar_label(bars, [km(loss) for loss in losses], padding=4, color=_INK, fontsize=9)
     axis.set_yticks(range(len(rows)), names, color=_INK)
     axis.invert_yaxis()
     axis.set_xlim(0, max(losses) * 1.15)
@@ -103,15 +118,21 @@ def _draw_prior(axis: Any, profile: Profile) -> None:
 
 
 def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
-    _backdrop(axis, profile)
+    _backdrop(axis, profile, names=False)
     xy = profile.places.xy
     for a, b in spanner.edges:
         axis.plot(*xy[[a, b]].T, color="#31688e", linewidth=0.8, alpha=0.75, zorder=3)
-    axis.scatter(*xy.T, s=16, color=_INK, zorder=4)
+    axis.scatter(*xy.T, s=14, color=_INK, zorder=4)
+    if len(xy) <= _NUMBERED:
+        for number, (x, y) in enumerate(xy):
+            axis.annotate(
+                str(number), (x, y), (3, 3), textcoords="offset points", fontsize=6, color=_INK,
+                zorder=5, bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"},
+            )  # fmt: skip
     pairs = len(xy) * (len(xy) - 1) // 2
     axis.set_title(
         f"What is constrained: {len(spanner.edges):,} of {pairs:,} pairs\n"
-        f"(no way longer than {spanner.dilation:.3f} x the distance)",
+        f"(no way along the lines is longer than {spanner.dilation:.3f} x the distance)",
         loc="left", color=_INK, fontsize=11,
     )  # fmt: skip
 
@@ -127,7 +148,7 @@ def _draw_reports(
     title = f"Where the starred place (number {place}) is reported to"
     if prior_known:
         loss = quality_loss(mechanism, profile.prior)
-        title += f"\n(reports are {_km(loss)} off on average over the prior)"
+        title += f"\n(reports are {km(loss)} off on average over the prior)"
     axis.set_title(title, loc="left", color=_INK, fontsize=11)
 
 
@@ -138,7 +159,6 @@ def _draw_values(
     import matplotlib as mpl
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import PathPatch, Rectangle
-    from matplotlib.path import Path as Outline
 
     _backdrop(axis, profile)
     top = float(values.max())
@@ -147,8 +167,7 @@ def _draw_values(
         patches: list[Any] = []
         colour_of: list[float] = []
         for region, value in zip(profile.regions, values, strict=True):
-            for ring in _rings(region):
-                outline = Outline(places.plane.to_xy(np.asarray(ring)[:, [1, 0]]))
+            for outline in _outlines(region, places.plane):
                 patches.append(PathPatch(outline))
                 colour_of.append(float(value))
     elif places.cell_km is not None:
@@ -177,7 +196,7 @@ def _draw_values(
     bar.outline.set_visible(False)
 
 
-def _backdrop(axis: Any, profile: Profile) -> None:
+def _backdrop(axis: Any, profile: Profile, *, names: bool = True) -> None:
     plane = profile.places.plane
     if profile.backdrop is None or plane is None:
         return
@@ -186,29 +205,55 @@ def _backdrop(axis: Any, profile: Profile) -> None:
             *plane.to_xy(line).T, color=_WATER, linewidth=6, alpha=0.75, zorder=2.5,
             solid_capstyle="round",
         )  # fmt: skip
-    for name, lat, lon in profile.backdrop.names:
+    for name, lat, lon in profile.backdrop.names if names else ():
         x, y = plane.to_xy([[lat, lon]])[0]
         axis.text(
             x, y, name, fontsize=7, color=_INK, alpha=0.85, ha="center", va="center", zorder=5
         )
 
 
-def _rings(region: Any) -> list[Any]:
-    shapes = getattr(region, "geoms", [region])
-    return [list(shape.exterior.coords) for shape in shapes if hasattr(shape, "exterior")]
+def _outlines(region: Any, plane: LocalPlane) -> list[Any]:
+    """Return the outlines of a region in the plane, holes included."""
+    from matplotlib.path import Path as Outline
+
+    shapes = [shape for shape in getattr(region, "geoms", [region]) if hasattr(shape, "exterior")]
+    return [
+        Outline.make_compound_path(
+            *(
+                Outline(plane.to_xy(np.asarray(ring.coords)[:, [1, 0]]), closed=True)
+                for ring in (shape.exterior, *shape.interiors)
+            )
+        )
+        for shape in shapes
+    ]
 
 
-def _panels(places: Places, panels: int, path: str | Path) -> tuple[Any, list[Any]]:
+def _frame(profile: Profile) -> tuple[Array, Array]:
+    """Return the corners of what a picture must show, with room around it."""
+    places = profile.places
+    points = [places.xy]
+    if profile.regions is not None and places.plane is not None:
+        outlines = [o for region in profile.regions for o in _outlines(region, places.plane)]
+        points += [outline.vertices for outline in outlines]
+    everything = np.concatenate(points)
+    low, high = everything.min(axis=0), everything.max(axis=0)
+    room = np.full(2, 0.08 * max(float((high - low).max()), 1e-3))
+    if places.cell_km is not None:
+        room = np.array(places.cell_km) / 2
+    return low - room, high + room
+
+
+def _panels(profile: Profile, panels: int, path: str | Path) -> tuple[Any, list[Any]]:
     picture_kind(path)
-    width, height = np.ptp(places.xy, axis=0) + np.array(places.cell_km or (0.5, 0.5))
+    low, high = _frame(profile)
+    width, height = high - low
     tall = float(np.clip(4.2 * height / width, 2.2, 8.0))
     figure, axes = _figure((5.6 * panels, tall + 1.1), panels)
     for axis in axes:
         axis.set_aspect("equal")
         axis.set_facecolor(_PAPER)
-        middle = (places.xy.min(axis=0) + places.xy.max(axis=0)) / 2
-        axis.set_xlim(middle[0] - width / 2, middle[0] + width / 2)
-        axis.set_ylim(middle[1] - height / 2, middle[1] + height / 2)
+        axis.set_xlim(low[0], high[0])
+        axis.set_ylim(low[1], high[1])
         axis.set_xlabel("km east", color=_INK, fontsize=9)
         axis.set_ylabel("km north", color=_INK, fontsize=9)
         axis.tick_params(labelsize=8, colors=_INK)
@@ -234,8 +279,4 @@ def _finish(figure: Any, path: str | Path) -> None:
 
 
 def _percent(value: float, _: object = None) -> str:
-    return f"{value:.0%}" if value >= 0.095 else f"{value:.1%}"
-
-
-def _km(value: float) -> str:
-    return f"{value * 1000:.0f} m" if value < 0.995 else f"{value:.2f} km"
+    return f"{100 * value:.3g}%"
