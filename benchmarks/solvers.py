@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import whereish as wh
-from whereish.programs import least_loss
+from whereish.programs import least_loss, least_loss_size
 from whereish.solvers import FORMS, SOLVERS, solve
 
 RESULTS = Path(__file__).parent / "results"
@@ -44,7 +44,7 @@ def cell(built: object, solver: str, form: str, limit: float) -> tuple[str, floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small grids, a few seconds a cell")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds a cell may take")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds a cell may take")
     options = parser.parse_args()
     grids = [(5, 3), (5, 5)] if options.quick else [(5, 5), (10, 5), (15, 5)]
     limit = 5.0 if options.quick else options.limit
@@ -55,6 +55,7 @@ def main() -> None:
         for dilation in (1.0, 1.1, 1.2, 1.5, 2.0):
             built, edges = program(*grid, dilation)
             places = grid[0] * grid[1]
+            size = least_loss_size(places, places, edges)
             texts = []
             for solver, form in columns:
                 text, seconds = cell(built, solver, form, limit)
@@ -70,7 +71,7 @@ def main() -> None:
                         "state": text if seconds is None else "solved",
                     }
                 )
-            table.add_row(str(places), str(dilation), f"{2 * edges * places + places:,}", *texts)
+            table.add_row(str(places), str(dilation), f"{size.constraints:,}", *texts)
     Console(width=200).print(table)
     RESULTS.mkdir(exist_ok=True)
     about = {"python": platform.python_version(), "machine": platform.machine(), "limit_s": limit}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -156,8 +157,10 @@ def spanner(
     _check_options(dilation, "auto", None)
     who = wh.read_profile(profile, normalise=normalise)
     say_profile(who)
+    start = time.perf_counter()
     with waiting(f"building a spanner of {len(who.places):,} places"):
         found = wh.greedy_spanner(wh.euclidean(who.places), dilation)
+    seconds = time.perf_counter() - start
     n = len(who.places)
     size = least_loss_size(n, n, len(found.edges))
     full = least_loss_size(n, n, n * (n - 1) // 2)
@@ -181,6 +184,7 @@ def spanner(
                 "dilation": found.dilation,
                 "requested_dilation": found.requested,
                 "mean_dilation": found.mean_dilation,
+                "seconds": seconds,
                 "constraints": size.constraints,
                 "variables": size.variables,
                 "constraints_all_pairs": full.constraints,

@@ -39,6 +39,12 @@ class Row:
     worst_case_loss_km: float | None = None
     report_radius_95_km: float | None = None
     conditional_entropy_bits: float | None = None
+    constraints: int | None = None
+    variables: int | None = None
+    edges: int | None = None
+    dilation: float | None = None
+    solver: str | None = None
+    seconds: float | None = None
     problem: str | None = None
 
 
@@ -54,6 +60,12 @@ def measure(name: str, mechanism: Mechanism, profile: Profile) -> Row:
         worst_case_loss_km=worst_case_loss(mechanism),
         report_radius_95_km=report_radius(mechanism, profile.prior, 0.95),
         conditional_entropy_bits=conditional_entropy(mechanism, profile.prior),
+        constraints=mechanism.build.constraints,
+        variables=mechanism.build.variables,
+        edges=mechanism.build.edges,
+        dilation=mechanism.build.dilation,
+        solver=mechanism.build.solver,
+        seconds=mechanism.build.seconds,
     )
 
 
