@@ -196,7 +196,7 @@ def test_numbers_that_are_none_are_not_returned(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("name", ["simplex", "", "highs", "glpk-simplex"])
 def test_unknown_names_are_refused(name: str) -> None:
-    with pytest.raises(wh.InputError, match="solver must be one of auto, highs-ipm"):
+    with pytest.raises(wh.InputError, match="solver must be one of auto, structured, highs-ipm"):
         wh.optimal(some.grid(2, 2), some.skewed(4), 1.0, solver=name)
     with pytest.raises(wh.InputError, match="form must be one of primal, dual"):
         wh.optimal(some.grid(2, 2), some.skewed(4), 1.0, form=name)

@@ -51,7 +51,7 @@ Form = Annotated[
 ]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds a solver may take.")]
 Normalise = Annotated[bool, typer.Option("--normalise", help="Divide the prior by its sum.")]
-_LARGE = 50_000
+_LARGE = 1_000_000
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
 
@@ -278,7 +278,8 @@ def _optimal(
         if size.constraints > _LARGE:
             say("this may take minutes: a larger --dilation is faster, --time-limit stops it")
 
-    with waiting(f"looking for the best of all private mechanisms on {len(who.places):,} places"):
+    what = f"looking for the best of all private mechanisms on {len(who.places):,} places"
+    with waiting(what) as tell:
         return wh.optimal(
             who.places,
             who.prior,
@@ -288,6 +289,9 @@ def _optimal(
             form=form,
             time_limit_s=time_limit,
             announce=announce,
+            progress=lambda now: tell(
+                f"{km(now.loss)} off, at most {now.gap:.1e} from the best (step {now.iteration})"
+            ),
         )
 
 

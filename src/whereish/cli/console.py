@@ -62,13 +62,16 @@ def command(function: Command) -> Command:
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Show what is going on and for how long; plain text where there is no terminal."""
+def waiting(what: str) -> Iterator[Callable[[str], None]]:
+    """Show what is going on and for how long; plain text where there is no terminal.
+
+    Yields a function that says how far it has come.
+    """
     if not console.is_terminal:
         say(f"{what} ...")
-        yield
+        yield lambda news: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        progress.add_task(what, total=None)
-        yield
+        task = progress.add_task(what, total=None)
+        yield lambda news: progress.update(task, description=f"{what}: {news}")

@@ -69,6 +69,8 @@ def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
         "solver": built.solver,
         "form": built.form,
         "seconds": built.seconds,
+        "lower_bound_km": built.lower_bound_km,
+        "gap": built.gap,
         "repair_mix": built.repair_mix,
         "repair_cost_km": built.repair_cost_km,
         "ratios_checked": mechanism.verdict.ratios if mechanism.verdict else 0,
@@ -105,6 +107,11 @@ def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
         say(
             f"  privacy       epsilon {mechanism.epsilon:.4g} {mechanism.epsilon_unit} holds "
             f"for all {mechanism.verdict.ratios:,} ratios, checked one by one"
+        )
+    if built.gap is not None and built.lower_bound_km is not None:
+        say(
+            f"  optimum       proved within {max(built.gap, 0.0):.1e}: nothing private under these "
+            f"constraints loses less than {km(built.lower_bound_km)}"
         )
     say(f"  quality loss  a report is {km(facts['quality_loss_km'])} off on average")
     unit = facts.get("adversary_error_unit", "km")

@@ -39,6 +39,9 @@ class Build:
         The share of the uniform mechanism mixed in to make every ratio hold exactly.
     repair_cost_km
         What the repair added to the quality loss that the solver found.
+    lower_bound_km, gap
+        No private mechanism (with these constraints) loses less than this; how far above it the
+        solver's own answer was, relative. Known where the structured solver built it.
     notes
         What a reader should know, in words.
     """
@@ -54,6 +57,8 @@ class Build:
     requested_dilation: float | None = None
     repair_mix: float | None = None
     repair_cost_km: float | None = None
+    lower_bound_km: float | None = None
+    gap: float | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +35,22 @@ from whereish.programs import (
     least_loss_size,
     most_privacy,
 )
-from whereish.solvers import attempts, check_solver, solve
+from whereish.solvers import (
+    Progress,
+    attempts,
+    check_solver,
+    memory_needed,
+    solve,
+    solve_structured,
+)
+
+# Relative gaps: what the structured solver aims at, and what "auto" takes for solved.
+AIM, TOLERANCE = 2e-7, 1e-6
+# Below this many constraints HiGHS is done in a few seconds, and exact to the last digit.
+STRUCTURED_FROM = 50_000
+# Above this many it is not done in an hour, and an answer with an open gap is better.
+HIGHS_UP_TO = 300_000
+LARGEST_MEMORY = 8 * 10**9
 
 
 def optimal(
@@ -49,6 +66,7 @@ def optimal(
     form: str | None = None,
     time_limit_s: float | None = None,
     announce: Callable[[Size], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Mechanism:
     """Build the private mechanism that loses the least quality of service.
 
@@ -75,9 +93,13 @@ def optimal(
         The places that may be reported, or the numbers of some of the inputs; all inputs if
         not given.
     solver, form, time_limit_s
-        See `whereish.solvers.solve`.
+        "structured" is the interior-point method made for this program, exact to a proved
+        relative gap of 1e-6; "auto" takes it for programs of some size and HiGHS for small ones,
+        and HiGHS again should the gap stay open. Others: see `whereish.solvers.solve`.
     announce
         Called with the size of the program before anything is solved.
+    progress
+        Called at every iteration of the structured solver with loss, bound and gap so far.
 
     Raises
     ------
@@ -96,36 +118,94 @@ def optimal(
     inputs = check_places(places)
     weights = as_prior(prior, len(inputs))
     level = as_epsilon(epsilon)
-    check_solver(solver, form)
+    check_solver(solver, form, time_limit_s)
     metric = metric_or_euclidean(privacy_metric, inputs)
     targets = chosen_outputs(inputs, outputs)
     loss = _quality_to(inputs, targets, outputs, quality_metric)
 
     spanner = greedy_spanner(metric, dilation)
+    size = least_loss_size(len(inputs), len(targets), len(spanner.edges))
     if announce is not None:
-        announce(least_loss_size(len(inputs), len(targets), len(spanner.edges)))
-    program = least_loss(weights, loss, spanner.edges, level / spanner.stretch * spanner.lengths)
-    problem = ""
-    for solution in attempts(program, solver, form, time_limit_s):
-        build = Build(
-            method="optimal",
-            solver=solution.solver,
-            form=solution.form,
-            seconds=time.perf_counter() - start,
-            variables=program.variables,
-            constraints=program.constraints,
-            edges=len(spanner.edges),
-            dilation=spanner.dilation,
-            requested_dilation=spanner.requested,
-            notes=_notes(spanner, len(inputs)),
-        )
-        matrix = solution.values.reshape(len(targets), len(inputs)).T
-        stakes = weights[:, None] * loss
+        announce(size)
+    stakes = weights[:, None] * loss
+    made = Build(
+        method="optimal",
+        edges=len(spanner.edges),
+        variables=size.variables,
+        constraints=size.constraints,
+        dilation=spanner.dilation,
+        requested_dilation=spanner.requested,
+        notes=_notes(spanner, len(inputs)),
+    )
+    exponents = level / spanner.stretch * spanner.lengths
+    problem = f"no solver had an answer within {time_limit_s} s"
+    for answer in _answers(
+        weights, loss, spanner, exponents, level / spanner.stretch * metric, size, solver, form,
+        time_limit_s, progress,
+    ):  # fmt: skip
+        build = replace(made, **answer.told, seconds=time.perf_counter() - start)
         try:
-            return seal(matrix, inputs, targets, level, metric, build, stakes)
+            return seal(answer.matrix, inputs, targets, level, metric, build, stakes)
         except GuaranteeError as broken:
-            problem = f"{solution.solver} returned a matrix that cannot be used: {broken}"
+            problem = f"{build.solver} returned a matrix that cannot be used: {broken}"
     raise SolveError(problem)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """A matrix that some solver found, and what to tell of it."""
+
+    matrix: Array
+    told: dict[str, Any]
+
+
+def _answers(
+    prior: Array,
+    loss: Array,
+    spanner: Spanner,
+    exponents: Array,
+    reach: Array,
+    size: Size,
+    solver: str,
+    form: str | None,
+    time_limit_s: float | None,
+    progress: Callable[[Progress], None] | None,
+) -> Iterator[_Answer]:
+    """Solve in the way asked for, or in the best way for the size, then in others."""
+    n, m = loss.shape
+    fits = memory_needed(n, m) <= LARGEST_MEMORY
+    left, fallback = time_limit_s, None
+    if solver == "structured" and not fits:
+        raise SolveError(
+            f"structured would need about {memory_needed(n, m) / 1e9:.0f} GB for {n} places and "
+            f"{m} outputs: give fewer outputs, or use a closed form such as tight_constraints"
+        )
+    if solver == "structured" or (
+        solver == "auto" and form is None and fits and size.constraints >= STRUCTURED_FROM
+    ):
+        found = solve_structured(
+            prior, loss, spanner.edges, exponents, reach, AIM, time_limit_s, progress
+        )
+        told = {"solver": "structured", "lower_bound_km": found.bound, "gap": found.gap}
+        answer = _Answer(found.matrix, told)
+        if solver == "structured" or found.gap <= TOLERANCE or size.constraints > HIGHS_UP_TO:
+            yield answer
+        else:
+            fallback = answer
+        if solver == "structured":
+            return
+        left = None if time_limit_s is None else time_limit_s - found.seconds
+    if left is None or left > 0:
+        program = least_loss(prior, loss, spanner.edges, exponents)
+        try:
+            for solution in attempts(program, solver, form, left):
+                matrix = solution.values.reshape(m, n).T
+                yield _Answer(matrix, {"solver": solution.solver, "form": solution.form})
+        except SolveError:
+            if fallback is None:
+                raise
+    if fallback is not None:
+        yield fallback
 
 
 def optimal_privacy(
@@ -156,7 +236,7 @@ def optimal_privacy(
     inputs = check_places(places)
     weights = as_prior(prior, len(inputs))
     allowed = as_number("quality_loss", quality_loss, unit="km", or_equal=True)
-    check_solver(solver, form)
+    check_solver(solver, form, time_limit_s)
     targets = chosen_outputs(inputs, outputs)
     loss = _quality_to(inputs, targets, outputs, quality_metric)
     least = float(weights @ loss.min(axis=1))

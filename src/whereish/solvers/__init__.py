@@ -12,9 +12,29 @@ from whereish.errors import InputError, SolveError
 from whereish.places import Array, as_number
 from whereish.programs import LinearProgram, dual
 from whereish.solvers import glpk, highs
+from whereish.solvers.structured import Progress, Structured, memory_needed, solve_structured
+
+__all__ = [
+    "AUTO",
+    "FORMS",
+    "METHODS",
+    "SOLVERS",
+    "Progress",
+    "Solution",
+    "Structured",
+    "attempts",
+    "check_solver",
+    "memory_needed",
+    "solve",
+    "solve_structured",
+]
 
 METHODS = ("ipm", "dual-simplex", "primal-simplex")
-SOLVERS = ("auto", *(f"{family}-{m}" for family in ("highs", "glpk") for m in METHODS))
+SOLVERS = (
+    "auto",
+    "structured",
+    *(f"{family}-{m}" for family in ("highs", "glpk") for m in METHODS),
+)
 FORMS = ("primal", "dual")
 # The fastest and most exact way first; measured in docs/architecture.md.
 AUTO = (
@@ -36,8 +56,10 @@ class Solution:
     seconds: float
 
 
-def check_solver(solver: str, form: str | None) -> None:
-    """Raise InputError unless the solver and the form of the program have these names."""
+def check_solver(solver: str, form: str | None, time_limit_s: float | None = None) -> None:
+    """Raise InputError unless solver and form have these names and there is time."""
+    if time_limit_s is not None:
+        as_number("time_limit_s", time_limit_s, unit="seconds")
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
     if form is not None and (not isinstance(form, str) or form not in FORMS):
@@ -79,9 +101,11 @@ def attempts(
 
     A named solver has one attempt, "auto" as many as there are ways in `AUTO` and time is left.
     """
-    check_solver(solver, form)
-    if time_limit_s is not None:
-        as_number("time_limit_s", time_limit_s, unit="seconds")
+    check_solver(solver, form, time_limit_s)
+    if solver == "structured":
+        raise InputError(
+            "the structured solver builds least-loss mechanisms only, not this program"
+        )
     ways: tuple[tuple[str, str], ...] = AUTO if solver == "auto" else ((solver, "primal"),)
     if form is not None:
         ways = tuple(dict.fromkeys((name, form) for name, _ in ways))
