@@ -40,8 +40,8 @@ class Build:
     repair_cost_km
         What the repair added to the quality loss that the solver found.
     lower_bound_km, gap
-        No private mechanism (with these constraints) loses less than this; how far above it the
-        solver's own answer was, relative. Known where the structured solver built it.
+        No private mechanism (with these constraints) loses less than this; how far above it this
+        mechanism is, repair included, relative. Known where the structured solver built it.
     notes
         What a reader should know, in words.
     """
@@ -215,8 +215,13 @@ def seal(
     metric = euclidean(inputs) if privacy_metric is None else privacy_metric
     repaired = repair(matrix, epsilon, metric)
     mix = 1 - (1 - (build.repair_mix or 0.0)) * (1 - repaired.mix)
-    cost = None if stakes is None else float((stakes * (repaired.matrix - matrix)).sum())
-    told = replace(build, repair_mix=mix, repair_cost_km=cost)
+    cost = gap = None
+    if stakes is not None:
+        loss = float((stakes * repaired.matrix).sum())
+        cost = loss - float((stakes * matrix).sum())
+        if build.lower_bound_km is not None:
+            gap = (loss - build.lower_bound_km) / loss if loss > 0 else 0.0
+    told = replace(build, repair_mix=mix, repair_cost_km=cost, gap=gap)
     return Mechanism(repaired.matrix, inputs, outputs, epsilon, metric, told)
 
 

@@ -27,6 +27,7 @@ _STEP = 0.95
 _NEAR = 0.15
 _NEIGHBOURS = 6
 _ROUGH = 3e-3
+_FAR = 400.0  # a start of exp(-100) is small enough, and min(d, 400) is as private as d
 _DYING = 1e-3
 _WORTH_THREADS = 1e7
 
@@ -92,7 +93,8 @@ def solve_structured(
     from threadpoolctl import threadpool_limits
 
     threads = os.cpu_count() or 1
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+    quiet = np.errstate(all="ignore")  # numbers that break down end the solve, see `step`
+    with quiet, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
         run = _Run(prior, loss, edges, exponents, reach, progress, threads, pool)
         return run.solve(tolerance, time_limit_s)
 
@@ -134,7 +136,7 @@ class _Run:
         self.capacity = min(len(self.pairs_i), max(24 * self.n, 2 * len(self.first)))
         # An output that is not an input stands where it is most useful.
         at = loss.argmin(axis=0)
-        self.reach = np.ascontiguousarray(reach[:, at].T)
+        self.reach = np.ascontiguousarray(np.minimum(reach[:, at], _FAR).T)
         self.order = np.argsort(-self.reach, axis=1, kind="stable")
         self.seeds = _likely_outputs(prior, loss, reach)
         self.iterations = 0
@@ -249,6 +251,8 @@ class _Run:
 
     def step(self, kernels: Any) -> bool:
         """Take one predictor-corrector step; False if the numbers no longer allow one."""
+        from scipy.linalg import cho_solve
+
         m = len(self.k)
         rows = (self.rows_i, self.rows_j, self.count, self.slack, self.dual)
         solved = (self.factor, self.ground_h, self.sigma, self.ground, self.right, self.whole)
@@ -271,7 +275,7 @@ class _Run:
 
         def couple() -> Array:
             right = off - (self.k * (self.v + self.tau[:, None])).sum(axis=0)
-            return np.asarray(np.linalg.solve(root.T, np.linalg.solve(root, right)))
+            return np.asarray(cho_solve((root, True), right, check_finite=False))
 
         total = kernels.complementarity(
             self.count, self.slack, self.dual, self.d_slack, self.d_dual, 0.0, 0.0
@@ -299,7 +303,9 @@ class _Run:
             self.primal, self.other, *pairs, self.active,
         )  # fmt: skip
         primal, other = _longest(self.primal, _STEP), _longest(self.other, _STEP)
-        if not np.isfinite(primal + other) or not np.isfinite(db).all():
+        if not (
+            np.isfinite(primal + other) and np.isfinite(db).all() and np.isfinite(self.u).all()
+        ):
             return False
         self.b = self.b + other * db
         self.share(
