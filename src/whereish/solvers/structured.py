@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whereish.places import Array
+from whereish.solvers.guesses import first_rows, likely_outputs
 
 _STEP = 0.95
 _NEAR = 0.15
-_NEIGHBOURS = 6
 _ROUGH = 3e-3
 _FAR = 400.0  # a start of exp(-100) is small enough, and min(d, 400) is as private as d
 _DYING = 1e-3
@@ -132,13 +132,13 @@ class _Run:
         self.shrink = np.exp(-np.r_[exponents, exponents])
         self.shrink_of = np.zeros((self.n, self.n))
         self.shrink_of[self.pairs_i, self.pairs_j] = self.shrink
-        self.first = _first_rows(self.n, edges, exponents)
+        self.first = first_rows(self.n, edges, exponents)
         self.capacity = min(len(self.pairs_i), max(24 * self.n, 2 * len(self.first)))
         # An output that is not an input stands where it is most useful.
         at = loss.argmin(axis=0)
         self.reach = np.ascontiguousarray(np.minimum(reach[:, at], _FAR).T)
         self.order = np.argsort(-self.reach, axis=1, kind="stable")
-        self.seeds = _likely_outputs(prior, loss, reach)
+        self.seeds = likely_outputs(prior, loss, reach)
         self.iterations = 0
         self.kept = np.empty(0, np.int64)
 
@@ -393,40 +393,3 @@ class _Run:
 
 def _longest(inverse: Array, share: float) -> float:
     return float(min(1.0, share / max(float(inverse.max()), 1e-300)))
-
-
-def _first_rows(n: int, edges: NDArray[np.int64], exponents: Array) -> NDArray[np.int64]:
-    """Choose rows to begin with: both ways of each place's nearest pairs and of a spanning tree."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import minimum_spanning_tree
-
-    count = len(edges)
-    near = np.zeros(count, dtype=bool)
-    order = np.argsort(exponents, kind="stable")
-    seen = np.zeros(n, dtype=np.int64)
-    for e in order:
-        a, b = edges[e]
-        if seen[a] < _NEIGHBOURS or seen[b] < _NEIGHBOURS:
-            near[e] = True
-            seen[a] += 1
-            seen[b] += 1
-    graph = coo_array((np.arange(1, count + 1)[np.argsort(order)], tuple(edges.T)), shape=(n, n))
-    tree = minimum_spanning_tree(graph.tocsr()).tocoo()
-    near[order[tree.data.astype(np.int64) - 1]] = True
-    chosen = np.flatnonzero(near)
-    rows: NDArray[np.int64] = np.r_[chosen, chosen + count]
-    return rows
-
-
-def _likely_outputs(prior: Array, loss: Array, reach: Array) -> NDArray[np.int64]:
-    """Guess the outputs in use: those of the tight-constraints mechanism after its best remap."""
-    n, m = loss.shape
-    if m <= 12:
-        return np.arange(m)
-    kernel = np.exp(-reach)
-    try:
-        weights = np.maximum(np.linalg.solve(kernel, np.ones(n)), 0.0)
-    except np.linalg.LinAlgError:
-        weights = np.ones(n)
-    errors = (prior[:, None] * kernel).T @ loss
-    return np.asarray(np.unique(errors.argmin(axis=1)[weights > 0]), dtype=np.int64)
