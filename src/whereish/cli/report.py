@@ -14,6 +14,7 @@ from whereish.places import Array
 from whereish.studies import Row, km
 
 _FAR_OFF = 1e-3
+_PROVED = 1e-4
 
 
 def comparison_table(rows: list[Row]) -> Table:
@@ -109,10 +110,14 @@ def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
             f"for all {mechanism.verdict.ratios:,} ratios, checked one by one"
         )
     if built.gap is not None and built.lower_bound_km is not None:
-        say(
-            f"  optimum       proved within {max(built.gap, 0.0):.1e}: nothing private under these "
-            f"constraints loses less than {km(built.lower_bound_km)}"
-        )
+        if built.gap <= _PROVED:
+            words = f"proved within {max(built.gap, 0.0):.1e}: nothing private"
+        else:
+            words = (
+                f"NOT REACHED, {built.gap:.1%} may be left: for all that is known nothing private"
+            )
+        bound = km(built.lower_bound_km)
+        say(f"  optimum       {words} under these constraints loses less than {bound}")
     say(f"  quality loss  a report is {km(facts['quality_loss_km'])} off on average")
     unit = facts.get("adversary_error_unit", "km")
     error = facts["adversary_error_km"]

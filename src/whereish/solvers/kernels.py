@@ -205,7 +205,7 @@ def activate(
         if active[e] == 0 and count < capacity:
             i, j = pairs_i[e], pairs_j[e]
             left = 1.0 - shrink[e] * k[i] / k[j]
-            if left < near:
+            if left < near * (1.0 - shrink[e] * shrink[e]):  # of the most it could be
                 active[e] = 1
                 rows_i[count], rows_j[count] = i, j
                 slack[count] = left

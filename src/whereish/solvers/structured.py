@@ -247,6 +247,7 @@ class _Run:
                 return "numerics"
             self.iterations += 1
             self.drop()
+            self.grow()
         return "numerics"
 
     def step(self, kernels: Any) -> bool:
@@ -355,11 +356,6 @@ class _Run:
         low = np.minimum(self.bound_x, (reduced + self.bound_x).min(axis=0))
         return out[bound < -tolerance * self.loss], float(low.sum())
 
-    def centre(self) -> float:
-        """Return mu, the mean of slack * dual."""
-        inside = np.arange(self.slack.shape[1]) < self.count[:, None]
-        return float((self.slack * self.dual * inside).sum() / self.count.sum())
-
     def drop(self) -> None:
         """Merge the outputs that are dying into others: their blocks break down first.
 
@@ -378,6 +374,16 @@ class _Run:
             "reduced",
         ):  # fmt: skip
             setattr(self, name, getattr(self, name)[stay])
+        self.scratch()
+
+    def grow(self) -> None:
+        """Make room for more rows where a block has filled its own: it could not go on."""
+        if self.count.max() < self.capacity or self.capacity == len(self.pairs_i):
+            return
+        more = min(2 * self.capacity, len(self.pairs_i)) - self.capacity
+        for name in ("rows_i", "rows_j", "slack", "dual"):
+            setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
+        self.capacity += more
         self.scratch()
 
     def add_to(self, z: int, more: Array) -> None:
