@@ -176,6 +176,7 @@ def test_a_saved_mechanism_reads_back_to_the_same_bits(tmp_path: Any) -> None:
     assert wh.load_mechanism(file)[1] is None
 
 
+# Where a type is ignored below, the wrong type is what is tested.
 GRID, PRIOR = some.grid(2, 2), [0.1, 0.2, 0.3, 0.4]
 
 

@@ -127,6 +127,18 @@ def test_every_iterate_is_bounded_below_and_the_bound_never_lies() -> None:
     assert [now.iteration for now in seen] == sorted(now.iteration for now in seen)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_bound_holds_even_where_the_numbers_break_down(seed: int) -> None:
+    """Clusters of ten metres, kilometres apart: the gap may stay open, the bound may not lie."""
+    rng = np.random.default_rng(seed)
+    xy = rng.uniform(0, 1e-2, (24, 2)) + rng.choice([0.0, 3.0, 30.0], (24, 1))
+    places, prior = wh.Places.from_xy(xy), some.skewed(24, seed)
+    epsilon = (0.1, 0.6, 1.2, 4.0)[seed % 4]
+    found = direct(places, prior, epsilon)
+    optimum = wh.quality_loss(wh.optimal(places, prior, epsilon), prior)
+    assert found.bound <= optimum * (1 + 1e-6) + 1e-9
+
+
 def test_out_of_time_it_hands_over_a_private_mechanism() -> None:
     """Stopped at once, it returns what it has: strictly private, with an honest gap."""
     places, prior = some.grid(6, 5), some.skewed(30)

@@ -217,20 +217,22 @@ def activate(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def reduced_cost(cost, k, rows_i, rows_j, count, slack, dual, reduced):
-    """Put c - A'y into ``reduced``."""
-    n = len(k)
-    for x in range(n):
-        reduced[x] = 0.0
+def reduced_cost(cost, k, rows_i, rows_j, count, dual, shrink_of, reduced):
+    """Put c - A'y into ``reduced``, from the multipliers y and the true coefficients.
+
+    The slacks are not used: they are carried along and drift, and a bound must not drift with them.
+    """
+    for x in range(len(k)):
+        reduced[x] = cost[x]
     for r in range(count):
-        reduced[rows_j[r]] += dual[r]
-        reduced[rows_i[r]] -= dual[r] * (1.0 - slack[r])
-    for x in range(n):
-        reduced[x] = cost[x] - reduced[x] / k[x]
+        i, j = rows_i[r], rows_j[r]
+        multiplier = dual[r] / k[j]
+        reduced[j] -= multiplier
+        reduced[i] += multiplier * shrink_of[i, j]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def clean(aim, k, rows_i, rows_j, count, slack, dual, order, reduced):
+def clean(aim, k, rows_i, rows_j, count, dual, shrink_of, order, reduced):
     """Lift reduced costs that rounding left below their aim: by less y, and never a negative one.
 
     Far from the output k is tiny, and a scaled multiplier's rounding is large against c. There a
@@ -261,8 +263,7 @@ def clean(aim, k, rows_i, rows_j, count, slack, dual, order, reduced):
             multiplier[largest] -= less
             reduced[x] += less
             i = rows_i[largest]
-            # q k_i / k_x = 1 - slack
-            reduced[i] -= less * (1.0 - slack[largest]) * k[x] / k[i]
+            reduced[i] -= less * shrink_of[i, x]
             missing -= less
 
 
@@ -388,7 +389,7 @@ def complementarity(count, slack, dual, d_slack, d_dual, primal, other):
 def advance_all(
     low_z, high_z,
     k, u, cost, primal, other, mu, near, pairs_i, pairs_j, shrink, active, rows_i, rows_j, count,
-    slack, dual, d_slack, d_dual, residual, reduced, b, order,
+    slack, dual, d_slack, d_dual, residual, reduced, b, order, shrink_of,
 ):  # fmt: skip
     """Take the step, constrain the pairs that came near, work out reduced costs."""
     n = k.shape[1]
@@ -403,5 +404,5 @@ def advance_all(
             k[z], pairs_i, pairs_j, shrink, active[z], near, mu, rows_i[z], rows_j[z],
             count[z], slack[z], dual[z], residual[z],
         )  # fmt: skip
-        reduced_cost(cost[z], k[z], rows_i[z], rows_j[z], count[z], slack[z], dual[z], reduced[z])
-        clean(b, k[z], rows_i[z], rows_j[z], count[z], slack[z], dual[z], order[z], reduced[z])
+        reduced_cost(cost[z], k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, reduced[z])
+        clean(b, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, order[z], reduced[z])

@@ -25,13 +25,12 @@ from whereish.solvers.kernels import (
 def price_all(
     low_z, high_z,
     gain, k, weight, pairs_i, pairs_j, shrink, first, near, tolerance, limit, rows_i, rows_j,
-    count, slack, dual, reduced, value, bound, order,
+    count, slack, dual, reduced, bound, order, shrink_of,
 ):  # fmt: skip
     """Look, for each output left out, for a column that would pay, or a proof that none does.
 
-    Minimise gain'v over private columns v with weight'v = 1. ``value`` is the best found (negative:
-    the column in ``k`` pays), ``bound`` the proof: no column is below it. The program stops as soon
-    as either is settled.
+    Minimise gain'v over private columns v with weight'v = 1. ``bound`` is the proof: no column is
+    below it. It stops when the bound is high enough, or the column in ``k`` clearly pays.
     """
     n = k.shape[1]
     for z in range(low_z, high_z):
@@ -66,7 +65,7 @@ def price_all(
             slack[z, r] = 1.0 - shrink[e] * k[z, pairs_i[e]] / k[z, pairs_j[e]]
             dual[z, r] = mu / slack[z, r]
         count[z] = len(first)
-        reduced_cost(c, k[z], rows_i[z], rows_j[z], count[z], slack[z], dual[z], reduced[z])
+        reduced_cost(c, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, reduced[z])
         t = 0.0
         for x in range(n):
             t += k[z, x] * reduced[z, x]
@@ -78,12 +77,11 @@ def price_all(
                 found += c[x] * k[z, x]
                 residual[x] = reduced[z, x] - t * weight[x]
             clean(
-                nothing, k[z], rows_i[z], rows_j[z], count[z], slack[z], dual[z], order[z],
+                nothing, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, order[z],
                 reduced[z],
             )  # fmt: skip
             for x in range(n):
                 low = min(low, reduced[z, x] / weight[x])
-            value[z] = found
             bound[z] = low
             if low >= -tolerance or (found < -10.0 * tolerance and found < 0.5 * low):
                 break
@@ -147,4 +145,4 @@ def price_all(
                 k[z], pairs_i, pairs_j, shrink, active, near, mu, rows_i[z], rows_j[z],
                 count[z], slack[z], dual[z], residual,
             )  # fmt: skip
-            reduced_cost(c, k[z], rows_i[z], rows_j[z], count[z], slack[z], dual[z], reduced[z])
+            reduced_cost(c, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, reduced[z])

@@ -51,9 +51,12 @@ class Structured:
     Attributes
     ----------
     matrix
-        (n, m) probabilities, strictly private on all pairs given; rows sum to 1 up to about 1e-10.
+        (n, m) probabilities. Every iterate is strictly inside all pairs given, up to rounding: who
+        uses it repairs and checks it. Rows sum to 1 up to about 1e-10.
     loss, bound, gap
         Its loss, a lower bound on the loss of every private mechanism, and (loss - bound) / loss.
+        The bound is weak duality on the multipliers and true coefficients, in doubles: it does
+        not depend on how exact the iterate is.
     stopped
         Why it ended: "solved", "time" or "numerics".
     """
@@ -180,7 +183,6 @@ class _Run:
         self.cost = self.all_cost[outputs]
         self.loss = float((self.cost * self.k).sum())
         rows = len(outputs) * len(self.first)
-        self.b = np.zeros(self.n)
         self.rows_of(self.k, 0.3 * self.loss / rows)
         self.b = (self.k * self.reduced).sum(axis=0)
         self.residual = self.reduced - self.b
@@ -217,9 +219,9 @@ class _Run:
         for z, k in enumerate(self.k):
             rows = slice(0, self.count[z])
             i, j = self.rows_i[z, rows], self.rows_j[z, rows]
-            dual, rho = self.dual[z, rows], 1 - self.slack[z, rows]
-            pull = np.bincount(j, dual, self.n) - np.bincount(i, dual * rho, self.n)
-            self.reduced[z] = self.cost[z] - pull / k
+            y = self.dual[z, rows] / k[j]
+            pull = np.bincount(j, y, self.n) - np.bincount(i, y * self.shrink_of[i, j], self.n)
+            self.reduced[z] = self.cost[z] - pull
 
     def descend(self, target: float) -> str:
         """Newton steps until the gap over the outputs in use is below the target."""
@@ -313,7 +315,7 @@ class _Run:
             kernels.advance_all, m,
             self.k, self.u, self.cost, primal, other, aim, _NEAR, *pairs, self.active,
             self.rows_i, self.rows_j, self.count, self.slack, self.dual, self.d_slack, self.d_dual,
-            self.residual, self.reduced, self.b, self.order[self.used],
+            self.residual, self.reduced, self.b, self.order[self.used], self.shrink_of,
         )  # fmt: skip
         return True
 
@@ -343,15 +345,15 @@ class _Run:
         m, capacity = len(out), self.capacity
         rows_i, rows_j = np.zeros((m, capacity), np.int32), np.zeros((m, capacity), np.int32)
         slack, dual = np.ones((m, capacity)), np.ones((m, capacity))
-        count, value, bound = np.zeros(m, np.int64), np.empty(m), np.empty(m)
+        count, bound = np.zeros(m, np.int64), np.empty(m)
         reduced = np.empty((m, self.n))
         gain = self.all_cost[out] - self.bound_x
         weight = np.full(self.n, 1 / self.n)
         self.share(
             price_all, m,
             gain, k, weight, self.pairs_i, self.pairs_j, self.shrink, self.first, _NEAR,
-            tolerance * self.loss, 60, rows_i, rows_j, count, slack, dual, reduced, value, bound,
-            self.order[out],
+            tolerance * self.loss, 60, rows_i, rows_j, count, slack, dual, reduced, bound,
+            self.order[out], self.shrink_of,
         )  # fmt: skip
         low = np.minimum(self.bound_x, (reduced + self.bound_x).min(axis=0))
         return out[bound < -tolerance * self.loss], float(low.sum())
