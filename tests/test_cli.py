@@ -201,6 +201,12 @@ def test_the_demo_talks_like_a_person(tmp_path: Path) -> None:
         (["build", "P", "--epsilon", "1", "-o", "."], 2, "is a folder"),
         (["build", "missing.csv", "--epsilon", "1", "-o", "K"], 2, "file that exists"),
         (["build", "P", "--epsilon", "1", "--time-limit", "1e-6", "-o", "K"], 3, "ran out of"),
+        (["build", "P", "--epsilon", "1", "--time-limit", "-3", "-o", "K"], 2, "time_limit_s must"),
+        (
+            ["build", "P", "--epsilon", "1", "--solver", "structured", "--form", "dual", "-o", "K"],
+            2,
+            "form must be left out",
+        ),
         (["measure", "P"], 2, "not JSON"),
         (["measure", "missing.json"], 2, "file that exists"),
         (["spanner", "P", "--dilation", "0.9"], 2, "dilation must be at least 1"),
@@ -227,6 +233,17 @@ def test_bad_input_gets_one_line_and_no_file(
     if "Usage" not in done.stderr:
         assert len([text for text in done.stderr.splitlines() if text.startswith("whereish:")]) == 1
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [["build", "-o", "k.json"], ["compare"]])
+def test_one_place_gets_one_line(tmp_path: Path, command: list[str]) -> None:
+    file = tmp_path / "one.csv"
+    file.write_text("x_km,y_km,prior\n0,0,1\n")
+    done = run(command[0], file, "--epsilon", 1, *command[1:])
+    assert done.exit_code == 2
+    assert done.stderr.splitlines() == [
+        "whereish: places must hold at least 2 places, got 1: one place hides nothing"
+    ]
 
 
 def test_a_mechanism_that_was_edited_is_not_trusted(profile: Path) -> None:

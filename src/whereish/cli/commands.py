@@ -22,7 +22,7 @@ from whereish.cli.report import (
 )
 from whereish.cli.words import length_km, level_in_words, privacy_level
 from whereish.errors import FormatError, InputError
-from whereish.mechanisms import is_mechanism
+from whereish.mechanisms import check_places, is_mechanism
 from whereish.places import Array
 from whereish.programs import Size, least_loss_size
 from whereish.release import check_writable, write_whole
@@ -74,11 +74,12 @@ def build(
 ) -> None:
     """Build the private mechanism that loses the least quality, and write it to a file."""
     level = privacy_level(epsilon, ratio, within)
-    _check_options(dilation, solver, form)
+    _check_options(dilation, solver, form, time_limit)
     check_writable(output)
     if output.exists() and profile.exists() and output.samefile(profile):
         raise InputError(f"output must not be the profile itself, got {output} for both")
     who = wh.read_profile(profile, normalise=normalise)
+    check_places(who.places)
     say_profile(who)
     say(level_in_words(level))
     mechanism = _optimal(who, level, dilation, solver, form, time_limit)
@@ -207,8 +208,9 @@ def compare(
 ) -> None:
     """Set the optimal mechanism beside the others, at the same privacy and at the same loss."""
     level = privacy_level(epsilon, ratio, within)
-    _check_options(dilation, solver, None)
+    _check_options(dilation, solver, None, time_limit)
     who = wh.read_profile(profile, normalise=normalise)
+    check_places(who.places)
     say_profile(who)
     say(level_in_words(level))
     with waiting(f"building mechanisms for {len(who.places):,} places"):
@@ -258,9 +260,11 @@ def plot(
         emit({"output": str(output)})
 
 
-def _check_options(dilation: float, solver: str, form: str | None) -> None:
+def _check_options(
+    dilation: float, solver: str, form: str | None, time_limit: float | None = None
+) -> None:
     """Refuse what no profile could make right before anything is read or said."""
-    check_solver(solver, form)
+    check_solver(solver, form, time_limit)
     if not dilation >= 1 or not math.isfinite(dilation):
         raise InputError(f"dilation must be at least 1, got {dilation:g}")
 

@@ -7,12 +7,13 @@ from whereish.mechanisms.laplace import (
     planar_laplace_for_loss,
     planar_laplace_noise,
 )
-from whereish.mechanisms.mechanism import Build, Mechanism
+from whereish.mechanisms.mechanism import Build, Mechanism, check_places
 from whereish.mechanisms.optimal import optimal, optimal_privacy
 
 __all__ = [
     "Build",
     "Mechanism",
+    "check_places",
     "exponential",
     "is_mechanism",
     "load_mechanism",

@@ -64,6 +64,8 @@ def check_solver(solver: str, form: str | None, time_limit_s: float | None = Non
         raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
     if form is not None and (not isinstance(form, str) or form not in FORMS):
         raise InputError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+    if solver == "structured" and form is not None:
+        raise InputError(f"form must be left out with the structured solver, got {form!r}")
 
 
 def solve(
