@@ -155,12 +155,13 @@ def test_out_of_time_it_hands_over_a_private_mechanism() -> None:
 
 
 def test_threads_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the work cut into parts as for a large program; the parts are the same for any number."""
+    monkeypatch.setattr("whereish.solvers.blocks._WORTH_THREADS", 0)
     places, prior, epsilon = instance(4)
-    one = direct(places, prior, epsilon)
-    monkeypatch.setattr("whereish.solvers.structured._WORTH_THREADS", 0)
-    many = direct(places, prior, epsilon)
-    assert (one.matrix == many.matrix).all()
-    assert (one.loss, one.bound, one.iterations) == (many.loss, many.bound, many.iterations)
+    one, two, seven = (direct(places, prior, epsilon, threads=t) for t in (1, 2, 7))
+    for other in (two, seven):
+        assert (one.matrix == other.matrix).all()
+        assert (one.loss, one.bound, one.iterations) == (other.loss, other.bound, other.iterations)
 
 
 @pytest.mark.slow

@@ -7,23 +7,27 @@ In a block the unknown is a column k > 0 over the inputs. Its privacy rows are k
 q = exp(-eps d(i, j)). Everything is kept relative to the iterate, so that no number depends on
 how large exp(eps d) is:
 
-- ``slack`` = 1 - q k_i / k_j, between 0 and 1; the row's own share of it is rho = 1 - slack;
+- ``slack`` + (what is missing) = 1 - q k_i / k_j. A row that joins when it is already violated, or
+  nearly, is given a comfortable slack and ``lack`` = slack - (1 - q k_i / k_j) > 0, which shrinks
+  with every step: the iterate is private once no row lacks anything;
 - ``dual`` = y k_j for the row's multiplier y; centred means slack * dual = mu;
-- a step is k (1 + step u). It changes a slack by u_j - rho u_i.
+- a step is k (1 + step u). It changes 1 - q k_i / k_j by u_j - rho u_i, rho = q k_i / k_j.
 
 The block matrix H = sum over rows of dual / slack (e_j - rho e_i)(e_j - rho e_i)' is nearly
 singular along u = 1, the scaling of the whole column. That direction is split off exactly: with
-one place g grounded, G = H without g, h = k (A'y) without g,
+one place g grounded, G = H without g, h = H 1 without g,
 
     H^-1 t = [G^-1 t] + w (w't) / sigma,   w = 1 - [G^-1 h],   sigma = w'H w.
 
-u is kept in two parts, u = tau + v, because tau may be many orders larger than v: a slack
-changes by tau * slack + (v_j - rho v_i), with nothing cancelled.
+u is kept in two parts, u = tau + v, because tau may be many orders larger than v: then
+u_j - rho u_i = tau (1 - rho) + (v_j - rho v_i), with nothing cancelled.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -40,9 +44,64 @@ for _name in ("dpotrf", "dpotri", "dpotrs"):
 _potrf = types.ExternalFunction("whereish_dpotrf", _NOTHING(*[_ADDRESS] * 5))
 _potri = types.ExternalFunction("whereish_dpotri", _NOTHING(*[_ADDRESS] * 5))
 _potrs = types.ExternalFunction("whereish_dpotrs", _NOTHING(*[_ADDRESS] * 8))
-_FAINT = 1e-4
 _RIDGE = 1e-13
-UPPER = 85  # "U" of Fortran's columns is the lower triangle of our rows
+_NEAR = 0.2  # a pair joins below this share of the slack it could have
+_FAR_OFF = 2.0
+_FRESH = 1e-5
+_GROWTH = 10.0
+_PASSES = 4
+_SHARE = 0.3  # of what an input pays: a joining row's multiplier is not larger
+_ROOM = 0.5  # and is given at least this share of that
+_UPPER = 85  # "U" of Fortran's columns is the lower triangle of our rows
+
+
+class Pairs(NamedTuple):
+    """What all blocks share: row e says k_j >= shrink k_i for i, j = left[e], right[e]."""
+
+    left: Any
+    right: Any
+    shrink: Any
+    shrink_of: Any  # (n, n), the same by places
+
+
+class Blocks(NamedTuple):
+    """The state of m blocks over n inputs, with room for some number of rows each.
+
+    What changes with the iterate: ``k`` (m, n), the rows in use and how many (``rows_i``,
+    ``rows_j``, ``count``, and which pairs those are: ``active``), their ``slack``, ``lack`` and
+    ``dual``, the ``residual`` c - b - A'y, and ``reduced``, which is c - A'y for a cleaned y. The
+    rest is scratch.
+    """
+
+    cost: Any
+    k: Any
+    residual: Any
+    reduced: Any
+    order: Any  # inputs from the farthest from the output to the nearest
+    active: Any
+    count: Any
+    rows_i: Any
+    rows_j: Any
+    slack: Any
+    lack: Any
+    dual: Any
+    want: Any  # what slack * dual should change by, to first order
+    d_slack: Any
+    d_dual: Any
+    try_slack: Any
+    try_dual: Any
+    factor: Any  # the factor of G
+    ground: Any
+    ground_h: Any  # G^-1 h
+    sigma: Any
+    right: Any
+    whole: Any  # the sum of right, added up without cancelling
+    v: Any
+    tau: Any
+    primal: Any  # 1 / the longest step
+    other: Any
+    trouble: Any
+    stop: Any  # set to 1 from outside to be left alone
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -72,21 +131,34 @@ def _solve(factor, right, numbers, upper):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def factor_block(rows_i, rows_j, count, slack, dual, pull, factor, ground_h, numbers, upper):
+def lapack_scratch():
+    """Return the numbers and the letter that LAPACK wants to be pointed at."""
+    return np.zeros(4, np.int32), np.full(1, _UPPER, np.uint8)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def factor_block(rows_i, rows_j, count, slack, lack, dual, pull, factor, ground_h, scratch):
     """Factor G in place of ``factor``; put G^-1 h into ``ground_h``; return g, sigma, trouble.
 
     ``pull`` is k (A'y), given from outside because summing it here would cancel.
     """
     n = factor.shape[0]
     factor[:] = 0.0
+    for x in range(n):
+        ground_h[x] = pull[x]
     for r in range(count):
         i, j = rows_i[r], rows_j[r]
-        rho = 1.0 - slack[r]
+        rho = 1.0 - slack[r] + lack[r]
         weight = dual[r] / slack[r]
         factor[j, j] += weight
         factor[i, i] += weight * rho * rho
-        factor[i, j] -= weight * rho
-        factor[j, i] -= weight * rho
+        if i > j:
+            factor[i, j] -= weight * rho
+        else:
+            factor[j, i] -= weight * rho
+        if lack[r] != 0.0:
+            ground_h[j] -= weight * lack[r]
+            ground_h[i] += weight * lack[r] * rho
     g = 0
     for x in range(n):
         if factor[x, x] > factor[g, g]:
@@ -97,22 +169,20 @@ def factor_block(rows_i, rows_j, count, slack, dual, pull, factor, ground_h, num
     for x in range(n):
         factor[x, x] *= 1.0 + _RIDGE
     factor[g, g] = 1.0
-    trouble = _cholesky(factor, numbers, upper)
-    for x in range(n):
-        ground_h[x] = pull[x]
+    trouble = _cholesky(factor, *scratch)
     ground_h[g] = 0.0
-    _solve(factor, ground_h, numbers, upper)
+    _solve(factor, ground_h, *scratch)
     # sigma = w'Hw, as a sum of squares: w minimises it, so an error in w hardly shows.
     sigma = 0.0
     for r in range(count):
-        rho = 1.0 - slack[r]
-        along = slack[r] - (ground_h[rows_j[r]] - rho * ground_h[rows_i[r]])
+        rho = 1.0 - slack[r] + lack[r]
+        along = slack[r] - lack[r] - (ground_h[rows_j[r]] - rho * ground_h[rows_i[r]])
         sigma += dual[r] / slack[r] * along * along
     return g, sigma, trouble
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def solve_block(factor, g, ground_h, sigma, right, whole, v, numbers, upper):
+def solve_block(factor, g, ground_h, sigma, right, whole, v, scratch):
     """Put the v of H^-1 right into ``v`` and return its tau; ``whole`` is the sum of right."""
     n = len(right)
     dot = 0.0
@@ -120,7 +190,7 @@ def solve_block(factor, g, ground_h, sigma, right, whole, v, numbers, upper):
         v[x] = right[x]
         dot += ground_h[x] * right[x]
     v[g] = 0.0
-    _solve(factor, v, numbers, upper)
+    _solve(factor, v, *scratch)
     tau = (whole - dot) / sigma
     for x in range(n):
         v[x] -= tau * ground_h[x]
@@ -128,39 +198,32 @@ def solve_block(factor, g, ground_h, sigma, right, whole, v, numbers, upper):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def complementarity_right(
-    rows_i, rows_j, count, slack, dual, d_slack, d_dual, mu, second, weighed_residual, right
-):
-    """Put A'(rc / slack) - k rd into ``right`` and return its sum, added up without cancelling."""
+def right_side(rows_i, rows_j, count, slack, lack, dual, want, k, residual, right):
+    """Put A'((want + dual lack) / slack) - k rd into ``right``; return its sum, not cancelled."""
     whole = 0.0
     for x in range(len(right)):
-        right[x] = -weighed_residual[x]
-        whole -= weighed_residual[x]
+        right[x] = -k[x] * residual[x]
+        whole += right[x]
     for r in range(count):
         i, j = rows_i[r], rows_j[r]
-        rc = mu - slack[r] * dual[r]
-        if second:
-            rc -= d_slack[r] * d_dual[r]
-        share = rc / slack[r]
+        share = (want[r] + dual[r] * lack[r]) / slack[r]
         right[j] += share
-        right[i] -= share * (1.0 - slack[r])
-        whole += rc
+        right[i] -= share * (1.0 - slack[r] + lack[r])
+        whole += share * (slack[r] - lack[r])
     return whole
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def row_steps(rows_i, rows_j, count, slack, dual, d_slack, d_dual, mu, second, v, tau):
+def row_steps(rows_i, rows_j, count, slack, lack, dual, want, v, tau, d_slack, d_dual):
     """Fill in how slacks and duals change; return 1 / the longest primal and dual step."""
     primal = 0.0
     other = 0.0
     for r in range(count):
         i, j = rows_i[r], rows_j[r]
-        rc = mu - slack[r] * dual[r]
-        if second:
-            rc -= d_slack[r] * d_dual[r]
-        change = tau * slack[r] + (v[j] - (1.0 - slack[r]) * v[i])
+        rho = 1.0 - slack[r] + lack[r]
+        change = tau * (slack[r] - lack[r]) + (v[j] - rho * v[i]) - lack[r]
         d_slack[r] = change
-        d_dual[r] = (rc - dual[r] * change) / slack[r]
+        d_dual[r] = (want[r] - dual[r] * change) / slack[r]
         primal = max(primal, -change / slack[r])
         other = max(other, -d_dual[r] / dual[r])
     for x in range(len(v)):
@@ -169,56 +232,58 @@ def row_steps(rows_i, rows_j, count, slack, dual, d_slack, d_dual, mu, second, v
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def pair_limit(k, u, pairs_i, pairs_j, shrink, active):
-    """Return 1 / the longest step before any pair that is not constrained yet becomes tight."""
-    limit = 0.0
-    for e in range(len(pairs_i)):
-        if active[e] != 0:
-            continue
-        i, j = pairs_i[e], pairs_j[e]
-        have = k[j] - shrink[e] * k[i]
-        lose = shrink[e] * k[i] * u[i] - k[j] * u[j]
-        if lose > limit * have:
-            limit = lose / have
-    return limit
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def move_rows(rows_j, count, slack, dual, d_slack, d_dual, u, primal, other):
+def move_rows(rows_j, count, slack, lack, dual, d_slack, d_dual, u, primal, other):
     """Take a step in slacks and duals, which stay relative to the column that moves with them."""
     for r in range(count):
         growth = 1.0 + primal * u[rows_j[r]]
         dual[r] = (dual[r] + other * d_dual[r]) * growth
         slack[r] = (slack[r] + primal * d_slack[r]) / growth
+        lack[r] *= (1.0 - primal) / growth
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def activate(
-    k, pairs_i, pairs_j, shrink, active, near, mu, rows_i, rows_j, count, slack, dual, residual
-):
-    """Constrain the pairs that have come near their limit; return the new number of rows.
+def settle(k, rows_i, rows_j, count, slack, lack, dual, shrink_of):
+    """Let rows that are private now, and not only just, stop pretending to have more slack.
 
-    The iterate is strictly inside them, so they join with slack * dual = mu and nothing restarts.
+    Slacks that are not tiny are worked out afresh: carried along they would drift.
     """
-    capacity = len(rows_i)
-    for e in range(len(pairs_i)):
-        if active[e] == 0 and count < capacity:
-            i, j = pairs_i[e], pairs_j[e]
-            left = 1.0 - shrink[e] * k[i] / k[j]
-            if left < near * (1.0 - shrink[e] * shrink[e]):  # of the most it could be
+    for r in range(count):
+        if lack[r] != 0.0:
+            have = slack[r] - lack[r]
+            if have > 0.2 * slack[r]:
+                dual[r] *= slack[r] / have
+                slack[r] = have
+                lack[r] = 0.0
+        elif slack[r] > _FRESH:
+            slack[r] = 1.0 - shrink_of[rows_i[r], rows_j[r]] * k[rows_i[r]] / k[rows_j[r]]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def join(k, price, pairs, active, mu, rows_i, rows_j, count, slack, lack, dual):
+    """Constrain the pairs that have come near their limit or past it; return the number of rows.
+
+    They join at the centre, unless their multiplier would be large against what the input pays:
+    far from the output, where k is tiny, that would spoil the bound for many steps.
+    """
+    for e in range(len(pairs.left)):
+        if active[e] == 0 and count < len(rows_i):
+            i, j = pairs.left[e], pairs.right[e]
+            near = _NEAR * (1.0 - pairs.shrink[e] * pairs.shrink[e])
+            left = 1.0 - pairs.shrink[e] * k[i] / k[j]
+            if left < near:
                 active[e] = 1
                 rows_i[count], rows_j[count] = i, j
-                slack[count] = left
-                dual[count] = _FAINT * mu / left
-                residual[j] -= dual[count] / k[j]
-                residual[i] += dual[count] * (1.0 - left) / k[i]
+                slack[count] = max(left, _ROOM * near)
+                lack[count] = slack[count] - left
+                dual[count] = max(min(mu, slack[count] * _SHARE * abs(price[j]) * k[j]), 1e-6 * mu)
+                dual[count] /= slack[count]
                 count += 1
     return count
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def reduced_cost(cost, k, rows_i, rows_j, count, dual, shrink_of, reduced):
-    """Put c - A'y into ``reduced``, from the multipliers y and the true coefficients.
+    """Put c - A'y into ``reduced``, from the multipliers and true coefficients.
 
     The slacks are not used: they are carried along and drift, and a bound must not drift with them.
     """
@@ -232,177 +297,246 @@ def reduced_cost(cost, k, rows_i, rows_j, count, dual, shrink_of, reduced):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def clean(aim, k, rows_i, rows_j, count, dual, shrink_of, order, reduced):
-    """Lift reduced costs that rounding left below their aim: by less y, and never a negative one.
+def clean(aim, k, rows_i, rows_j, count, dual, shrink_of, order, reduced, multiplier):
+    """Lift reduced costs that are below their aim: by less y, and never a negative one.
 
     Far from the output k is tiny, and a scaled multiplier's rounding is large against c. There a
     multiplier into x is lowered by what is missing; its other end i then misses q times as much,
-    q = exp(-eps d), and so on towards the output, where nothing is left.
+    q = exp(-eps d), and so on towards the output, where nothing is left. The multipliers that
+    give ``reduced`` are left in ``multiplier``.
     """
     n = len(k)
     head = np.full(n, -1, np.int64)
     after = np.empty(count, np.int64)
-    multiplier = np.empty(count)
     for r in range(count):
         j = rows_j[r]
         after[r] = head[j]
         head[j] = r
         multiplier[r] = dual[r] / k[j]
-    for x in order:
-        missing = aim[x] - reduced[x]
-        while missing > 0.0:
-            largest = -1
+    for _ in range(_PASSES):
+        changed = False
+        for x in order:
+            missing = aim[x] - reduced[x]
+            if missing <= 0.0:
+                continue
+            # First from those that have more than they need.
             r = head[x]
-            while r >= 0:
-                if largest < 0 or multiplier[r] > multiplier[largest]:
-                    largest = r
+            while r >= 0 and missing > 0.0:
+                i = rows_i[r]
+                spare = (reduced[i] - aim[i]) / shrink_of[i, x]
+                less = min(missing, multiplier[r], spare)
+                if less > 0.0:
+                    multiplier[r] -= less
+                    reduced[x] += less
+                    reduced[i] -= less * shrink_of[i, x]
+                    missing -= less
                 r = after[r]
-            if largest < 0 or multiplier[largest] <= 0.0:
-                break
-            less = min(missing, multiplier[largest])
-            multiplier[largest] -= less
-            reduced[x] += less
-            i = rows_i[largest]
-            reduced[i] -= less * shrink_of[i, x]
-            missing -= less
+            while missing > 0.0:
+                largest = -1
+                r = head[x]
+                while r >= 0:
+                    if largest < 0 or multiplier[r] > multiplier[largest]:
+                        largest = r
+                    r = after[r]
+                if largest < 0 or multiplier[largest] <= 0.0:
+                    break
+                less = min(missing, multiplier[largest])
+                multiplier[largest] -= less
+                reduced[x] += less
+                i = rows_i[largest]
+                reduced[i] -= less * shrink_of[i, x]
+                missing -= less
+                changed = True
+        if not changed:
+            break
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def factor_all(
-    low_z, high_z,
-    k, cost, b, residual, rows_i, rows_j, count, slack, dual, factor, inverse, ground_h, sigma,
-    ground, right, whole, v, tau, trouble,
-):  # fmt: skip
-    """Factor all blocks, form their parts of the coupling matrix, solve for the affine step."""
-    n = k.shape[1]
-    for z in range(low_z, high_z):
-        numbers = np.zeros(4, np.int32)
-        upper = np.full(1, UPPER, np.uint8)
-        pull = np.empty(n)
-        weighed = np.empty(n)
+def factor_all(low, high, s, b, part, inverse):
+    """Factor blocks, add up their parts of the coupling matrix, solve for the affine step."""
+    n = s.k.shape[1]
+    scratch = lapack_scratch()
+    pull = np.empty(n)
+    part[:] = 0.0
+    for z in range(low, high):
+        if s.stop[0] != 0:
+            break
+        count = s.count[z]
+        k, ground_h, slack, dual, want = s.k[z], s.ground_h[z], s.slack[z], s.dual[z], s.want[z]
         for x in range(n):
-            weighed[x] = k[z, x] * residual[z, x]
-            pull[x] = k[z, x] * (cost[z, x] - b[x]) - weighed[x]
-        ground[z], sigma[z], trouble[z] = factor_block(
-            rows_i[z], rows_j[z], count[z], slack[z], dual[z], pull, factor[z], ground_h[z],
-            numbers, upper,
+            pull[x] = k[x] * (s.cost[z, x] - b[x] - s.residual[z, x])
+        g, sigma, trouble = factor_block(
+            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, pull, s.factor[z], ground_h,
+            scratch,
         )  # fmt: skip
-        if trouble[z] != 0:
+        s.ground[z], s.sigma[z], s.trouble[z] = g, sigma, trouble
+        if trouble != 0:
             continue
-        g = ground[z]
-        part = inverse[z]
         for x in range(n):
-            for y in range(n):
-                part[x, y] = factor[z, x, y]
-        _invert(part, numbers, upper)
-        for x in range(n):
-            here = 1.0 - ground_h[z, x]
             for y in range(x + 1):
-                value = 0.0 if x == g or y == g else part[x, y]
-                value += here * (1.0 - ground_h[z, y]) / sigma[z]
-                part[x, y] = k[z, x] * k[z, y] * value
-        whole[z] = complementarity_right(
-            rows_i[z], rows_j[z], count[z], slack[z], dual[z], slack[z], dual[z], 0.0, False,
-            weighed, right[z],
+                inverse[x, y] = s.factor[z, x, y]
+        _invert(inverse, *scratch)
+        for x in range(n):
+            inverse[g, x] = inverse[x, g] = 0.0
+        for x in range(n):
+            here = k[x] * (1.0 - ground_h[x]) / sigma
+            for y in range(x + 1):
+                part[x, y] += k[y] * (k[x] * inverse[x, y] + here * (1.0 - ground_h[y]))
+        for r in range(count):
+            want[r] = -slack[r] * dual[r]
+        s.whole[z] = right_side(
+            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, want, k, s.residual[z],
+            s.right[z],
         )  # fmt: skip
-        tau[z] = solve_block(
-            factor[z], g, ground_h[z], sigma[z], right[z], whole[z], v[z], numbers, upper
+        s.tau[z] = solve_block(
+            s.factor[z], g, ground_h, sigma, s.right[z], s.whole[z], s.v[z], scratch
         )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def coupling(low_x, high_x, inverse, matrix):
-    """Add up the lower triangles of the blocks, always in the same order, for some rows."""
-    for x in range(low_x, high_x):
-        for y in range(x + 1):
-            matrix[x, y] = 0.0
-        for z in range(len(inverse)):
-            for y in range(x + 1):
-                matrix[x, y] += inverse[z, x, y]
+def correct_all(low, high, s, mu, primal, other):
+    """Solve blocks for a step towards slack * dual = mu.
 
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def correct_all(
-    low_z, high_z,
-    k, residual, rows_i, rows_j, count, slack, dual, d_slack, d_dual, mu, factor, ground_h,
-    sigma, ground, right, whole, v, tau,
-):  # fmt: skip
-    """Solve the blocks for a step towards slack * dual = mu, second-order term included."""
-    for z in range(low_z, high_z):
-        numbers = np.zeros(4, np.int32)
-        upper = np.full(1, UPPER, np.uint8)
-        weighed = k[z] * residual[z]
-        whole[z] = complementarity_right(
-            rows_i[z], rows_j[z], count[z], slack[z], dual[z], d_slack[z], d_dual[z], mu, True,
-            weighed, right[z],
+    With step lengths 0 this is Mehrotra's corrector: the affine step's second-order term is
+    compensated. Otherwise Gondzio's: rows that a step of these lengths would leave far off the
+    centre are pulled back towards it.
+    """
+    scratch = lapack_scratch()
+    for z in range(low, high):
+        count = s.count[z]
+        slack, dual, want = s.slack[z], s.dual[z], s.want[z]
+        d_slack, d_dual = s.d_slack[z], s.d_dual[z]
+        if primal == 0.0:
+            for r in range(count):
+                want[r] = mu - slack[r] * dual[r] - d_slack[r] * d_dual[r]
+        else:
+            for r in range(count):
+                product = (slack[r] + primal * d_slack[r]) * (dual[r] + other * d_dual[r])
+                if product < 0.3 * mu:
+                    want[r] += 0.3 * mu - product
+                elif product > 3.0 * mu:
+                    want[r] += max(3.0 * mu - product, -3.0 * mu)
+        s.whole[z] = right_side(
+            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, want, s.k[z], s.residual[z],
+            s.right[z],
         )  # fmt: skip
-        tau[z] = solve_block(
-            factor[z], ground[z], ground_h[z], sigma[z], right[z], whole[z], v[z], numbers, upper
-        )
+        s.tau[z] = solve_block(
+            s.factor[z], s.ground[z], s.ground_h[z], s.sigma[z], s.right[z], s.whole[z], s.v[z],
+            scratch,
+        )  # fmt: skip
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def direct_all(
-    low_z, high_z,
-    k, db, rows_i, rows_j, count, slack, dual, d_slack, d_dual, mu, second, factor, ground_h,
-    sigma, ground, right, whole, u, primal, other, pairs_i, pairs_j, shrink, active,
-):  # fmt: skip
+def direct_all(low, high, s, db, d_slack, d_dual, u):
     """Finish the step once the coupling says db; note how far each block could go."""
-    n = k.shape[1]
-    for z in range(low_z, high_z):
-        numbers = np.zeros(4, np.int32)
-        upper = np.full(1, UPPER, np.uint8)
-        total = whole[z]
-        full = np.empty(n)
+    n = s.k.shape[1]
+    scratch = lapack_scratch()
+    full = np.empty(n)
+    for z in range(low, high):
+        total = s.whole[z]
         for x in range(n):
-            push = k[z, x] * db[x]
-            full[x] = right[z, x] + push
+            push = s.k[z, x] * db[x]
+            full[x] = s.right[z, x] + push
             total += push
         v = u[z]
         tau = solve_block(
-            factor[z], ground[z], ground_h[z], sigma[z], full, total, v, numbers, upper
+            s.factor[z], s.ground[z], s.ground_h[z], s.sigma[z], full, total, v, scratch
         )
-        primal[z], other[z] = row_steps(
-            rows_i[z], rows_j[z], count[z], slack[z], dual[z], d_slack[z], d_dual[z], mu, second,
-            v, tau,
+        s.primal[z], s.other[z] = row_steps(
+            s.rows_i[z], s.rows_j[z], s.count[z], s.slack[z], s.lack[z], s.dual[z], s.want[z], v,
+            tau, d_slack[z], d_dual[z],
         )  # fmt: skip
         for x in range(n):
             v[x] += tau
-        if second:
-            limit = pair_limit(k[z], v, pairs_i, pairs_j, shrink, active[z])
-            primal[z] = max(primal[z], limit)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def complementarity(count, slack, dual, d_slack, d_dual, primal, other):
-    """Return sum slack * dual after steps of these lengths, block by block."""
-    totals = np.zeros(len(count))
-    for z in range(len(count)):
-        for r in range(count[z]):
-            totals[z] += (slack[z, r] + primal * d_slack[z, r]) * (
-                dual[z, r] + other * d_dual[z, r]
+def far_off(k, u, active, pairs):
+    """Return 1 / the longest step before a pair not constrained yet is violated far too much."""
+    limit = 0.0
+    for e in range(len(pairs.left)):
+        if active[e] == 0:
+            i, j = pairs.left[e], pairs.right[e]
+            least = pairs.shrink[e] / _FAR_OFF * k[i]
+            lose = least * u[i] - k[j] * u[j]
+            if lose > limit * (k[j] - least):
+                limit = lose / (k[j] - least)
+    for x in range(len(u)):
+        limit = max(limit, u[x] / _GROWTH)
+    return limit
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def limit_all(low, high, s, pairs, u):
+    """Note how far each block could go before a pair not constrained yet is violated too much."""
+    for z in range(low, high):
+        s.primal[z] = far_off(s.k[z], u[z], s.active[z], pairs)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def factor_coupling(matrix):
+    """Factor the coupling matrix in place; return 0 if it could be."""
+    return _cholesky(matrix, *lapack_scratch())
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def couple(s, root):
+    """Return the change of b that makes every input's probabilities add up to 1."""
+    m, n = s.k.shape
+    right = np.ones(n)
+    for z in range(m):
+        for x in range(n):
+            right[x] -= s.k[z, x] * (1.0 + s.v[z, x] + s.tau[z])
+    _solve(root, right, *lapack_scratch())
+    return right
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def complementarity(s, primal, other):
+    """Return sum slack * dual after steps of these lengths."""
+    total = 0.0
+    for z in range(len(s.count)):
+        for r in range(s.count[z]):
+            total += (s.slack[z, r] + primal * s.d_slack[z, r]) * (
+                s.dual[z, r] + other * s.d_dual[z, r]
             )
-    return totals
+    return total
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def advance_all(
-    low_z, high_z,
-    k, u, cost, primal, other, mu, near, pairs_i, pairs_j, shrink, active, rows_i, rows_j, count,
-    slack, dual, d_slack, d_dual, residual, reduced, b, order, shrink_of,
-):  # fmt: skip
+def advance_all(low, high, s, pairs, u, primal, other, mu, b):
     """Take the step, constrain the pairs that came near, work out reduced costs."""
-    n = k.shape[1]
-    for z in range(low_z, high_z):
+    n = s.k.shape[1]
+    multiplier = np.empty(s.rows_i.shape[1])
+    for z in range(low, high):
+        k, i, j, dual, before = s.k[z], s.rows_i[z], s.rows_j[z], s.dual[z], s.count[z]
         move_rows(
-            rows_j[z], count[z], slack[z], dual[z], d_slack[z], d_dual[z], u[z], primal, other
+            j, before, s.slack[z], s.lack[z], dual, s.d_slack[z], s.d_dual[z], u[z], primal, other
         )
         for x in range(n):
-            residual[z, x] *= 1.0 - other
-            k[z, x] *= 1.0 + primal * u[z, x]
-        count[z] = activate(
-            k[z], pairs_i, pairs_j, shrink, active[z], near, mu, rows_i[z], rows_j[z],
-            count[z], slack[z], dual[z], residual[z],
-        )  # fmt: skip
-        reduced_cost(cost[z], k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, reduced[z])
-        clean(b, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, order[z], reduced[z])
+            k[x] *= 1.0 + primal * u[z, x]
+        settle(k, i, j, before, s.slack[z], s.lack[z], dual, pairs.shrink_of)
+        count = join(k, b, pairs, s.active[z], mu, i, j, before, s.slack[z], s.lack[z], dual)
+        s.count[z] = count
+        reduced_cost(s.cost[z], k, i, j, count, dual, pairs.shrink_of, s.reduced[z])
+        for x in range(n):
+            s.residual[z, x] = s.reduced[z, x] - b[x]
+        clean(b, k, i, j, count, dual, pairs.shrink_of, s.order[z], s.reduced[z], multiplier)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def shortfall(k, interior, pairs):
+    """Return the least share of the interior columns that makes the columns private.
+
+    Both k and interior are (m, n). (1 - t) k + t interior obeys a pair if
+    (1 - t) (k_j - q k_i) + t (interior_j - q interior_i) >= 0.
+    """
+    share = 0.0
+    for z in range(len(k)):
+        for e in range(len(pairs.left)):
+            i, j, q = pairs.left[e], pairs.right[e], pairs.shrink[e]
+            here = k[z, j] - q * k[z, i]
+            if here < 0.0:
+                there = interior[z, j] - q * interior[z, i]
+                share = max(share, here / (here - there))
+    return share

@@ -1,4 +1,13 @@
-"""Pricing: find a column for an output left out that would pay, or prove that there is none."""
+"""Pricing: prove that an output left out is useless, or find a column of it that would pay.
+
+Let b be what each input pays now. An output is useless if some y >= 0 has A'y <= c - b = gain. A
+multiplier y on the pair (i, j) takes y from the gain of j and gives q y to that of i, with
+q = exp(-eps d(i, j)): gains that are positive must cover those that are negative, at a loss that
+grows with distance. That is a transport problem, and nearly always easy: `prove_all` lets every
+supply serve the places that bid most for it, and raises the bids of those still in need. What it
+cannot settle goes to `price_all`, Newton's method on a single block, which gives the proof or the
+column.
+"""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 
@@ -8,47 +17,172 @@ import numpy as np
 from numba import njit
 
 from whereish.solvers.kernels import (
-    UPPER,
-    activate,
     clean,
-    complementarity_right,
     factor_block,
+    far_off,
+    join,
+    lapack_scratch,
     move_rows,
-    pair_limit,
     reduced_cost,
+    right_side,
     row_steps,
+    settle,
     solve_block,
 )
+
+_ROUNDS = (30, 60, 120)  # up to which round bids count with powers 8, 16, 32
+_SMALL = 1e-5
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _serve(reach, supplies, needy, bids, squarings, weights):
+    """Put into ``weights`` the share of each supply that each place in need gets."""
+    for a in range(len(supplies)):
+        best = 0.0
+        for c in range(len(needy)):
+            bid = bids[c] * reach[needy[c], supplies[a]]
+            weights[a, c] = bid
+            best = max(best, bid)
+        total = 0.0
+        for c in range(len(needy)):
+            weight = weights[a, c] / best if best > 0.0 else 0.0
+            for _ in range(squarings):
+                weight *= weight
+            if weight < _SMALL:
+                weight = 0.0
+            weights[a, c] = weight
+            total += weight
+        for c in range(len(needy)):
+            weights[a, c] /= max(total, 1.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def prove_all(low, high, gain, reach, tolerance, left, bids, rounds):
+    """Try to cover the negative gains of each output with its positive ones.
+
+    ``reach`` is exp(-eps d) along the pairs. What stays uncovered comes back in ``left``; the bids
+    and the number of rounds say how, for `write_proof`.
+    """
+    for z in range(low, high):
+        needy = np.flatnonzero(gain[z] < 0.0)
+        supplies = np.flatnonzero(gain[z] > 0.0)
+        left[z] = -gain[z][needy].sum()
+        bids[z] = 1.0
+        rounds[z] = 0
+        if left[z] <= tolerance or len(supplies) == 0:
+            continue
+        weights = np.empty((len(supplies), len(needy)))
+        got = np.empty(len(needy))
+        bid = np.ones(len(needy))
+        for round_ in range(_ROUNDS[2]):
+            squarings = 3 if round_ < _ROUNDS[0] else (4 if round_ < _ROUNDS[1] else 5)
+            _serve(reach, supplies, needy, bid, squarings, weights)
+            got[:] = 0.0
+            for a in range(len(supplies)):
+                for c in range(len(needy)):
+                    got[c] += weights[a, c] * gain[z, supplies[a]] * reach[needy[c], supplies[a]]
+            missing = 0.0
+            for c in range(len(needy)):
+                missing += max(0.0, -gain[z, needy[c]] - got[c])
+            if missing < left[z]:
+                left[z] = missing
+                rounds[z] = round_ + 1
+                for c in range(len(needy)):
+                    bids[z, needy[c]] = bid[c]
+            if missing <= tolerance:
+                break
+            power = 1.2 / 2.0**squarings
+            for c in range(len(needy)):
+                need = -gain[z, needy[c]]
+                bid[c] *= (need / max(got[c], 0.01 * need)) ** power
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_proof(gain, reach, before, shrink_of, bids, rounds):
+    """Return the multipliers that `prove_all` found for one output, as rows i, j, y, and A'y.
+
+    ``before[j, i]`` is the last place but one on the shortest way from j to i, along pairs.
+    """
+    n = len(gain)
+    multipliers = np.zeros((n, n))
+    if rounds > 0:
+        _write(gain, reach, before, shrink_of, bids, rounds, multipliers)
+    count = 0
+    pull = np.zeros(n)
+    for i in range(n):
+        for j in range(n):
+            if multipliers[i, j] != 0.0:
+                count += 1
+                pull[j] += multipliers[i, j]
+                pull[i] -= multipliers[i, j] * shrink_of[i, j]
+    rows_i, rows_j, y = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count)
+    count = 0
+    for i in range(n):
+        for j in range(n):
+            if multipliers[i, j] != 0.0:
+                rows_i[count], rows_j[count], y[count] = i, j, multipliers[i, j]
+                count += 1
+    return rows_i, rows_j, y, pull
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write(gain, reach, before, shrink_of, bids, rounds, multipliers):
+    """Add the flows of `prove_all` to the multipliers of the pairs along their ways."""
+    needy = np.flatnonzero(gain < 0.0)
+    supplies = np.flatnonzero(gain > 0.0)
+    weights = np.empty((len(supplies), len(needy)))
+    squarings = 3 if rounds <= _ROUNDS[0] else (4 if rounds <= _ROUNDS[1] else 5)
+    _serve(reach, supplies, needy, bids[needy], squarings, weights)
+    way = np.empty(len(gain), np.int64)
+    for a in range(len(supplies)):
+        j = supplies[a]
+        for c in range(len(needy)):
+            flow = weights[a, c] * gain[j]
+            if flow == 0.0:
+                continue
+            steps = 0
+            at = needy[c]
+            while at != j:
+                way[steps] = at
+                steps += 1
+                at = before[j, at]
+            for step in range(steps - 1, -1, -1):
+                multipliers[way[step], at] += flow
+                flow *= shrink_of[way[step], at]
+                at = way[step]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def price_all(
-    low_z, high_z,
-    gain, k, weight, pairs_i, pairs_j, shrink, first, near, tolerance, limit, rows_i, rows_j,
-    count, slack, dual, reduced, bound, order, shrink_of,
+    low, high,
+    s, gain, weight, pairs, first, tolerance, floor, limit, multipliers, bound,
 ):  # fmt: skip
     """Look, for each output left out, for a column that would pay, or a proof that none does.
 
     Minimise gain'v over private columns v with weight'v = 1. ``bound`` is the proof: no column is
-    below it. It stops when the bound is high enough, or the column in ``k`` clearly pays.
+    below it. It stops when the bound is high enough, or the column in ``s.k`` clearly pays. With a
+    ``floor`` it goes instead to the central point where slack * dual is that times the column's
+    largest entry.
     """
-    n = k.shape[1]
-    for z in range(low_z, high_z):
-        numbers = np.zeros(4, np.int32)
-        upper = np.full(1, UPPER, np.uint8)
+    n = s.k.shape[1]
+    shrink_of = pairs.shrink_of
+    k, rows_i, rows_j, count = s.k, s.rows_i, s.rows_j, s.count
+    slack, lacks, dual, reduced, order = s.slack, s.lack, s.dual, s.reduced, s.order
+    for z in range(low, high):
+        scratch = lapack_scratch()
         capacity = rows_i.shape[1]
         v = np.empty(n)
         w_v = np.empty(n)
         right = np.empty(n)
         pull = np.empty(n)
-        weighed = np.empty(n)
         push = np.empty(n)
         ground_h = np.empty(n)
         factor = np.empty((n, n))
         residual = np.zeros(n)
-        d_slack = np.empty(capacity)
-        d_dual = np.empty(capacity)
-        active = np.zeros(len(pairs_i), np.uint8)
+        d_slack, d_dual = np.zeros(capacity), np.zeros(capacity)
+        want = np.empty(capacity)
+        lack, active = lacks[z], s.active[z]
+        aim = np.empty(n)
         c = gain[z]
         total = 0.0
         for x in range(n):
@@ -60,58 +194,73 @@ def price_all(
         mu = 0.1 * scale / n
         for r in range(len(first)):
             e = first[r]
+            i, j = pairs.left[e], pairs.right[e]
             active[e] = 1
-            rows_i[z, r], rows_j[z, r] = pairs_i[e], pairs_j[e]
-            slack[z, r] = 1.0 - shrink[e] * k[z, pairs_i[e]] / k[z, pairs_j[e]]
+            rows_i[z, r], rows_j[z, r] = i, j
+            slack[z, r] = 1.0 - pairs.shrink[e] * k[z, i] / k[z, j]
             dual[z, r] = mu / slack[z, r]
         count[z] = len(first)
         reduced_cost(c, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, reduced[z])
         t = 0.0
         for x in range(n):
             t += k[z, x] * reduced[z, x]
-        nothing = np.zeros(n)
         for _ in range(limit):
-            low = 1e300
+            low_x = 1e300
             found = 0.0
+            lacking = 0.0
             for x in range(n):
                 found += c[x] * k[z, x]
                 residual[x] = reduced[z, x] - t * weight[x]
+                aim[x] = min(0.0, t) * weight[x]
             clean(
-                nothing, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, order[z],
-                reduced[z],
+                aim, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, order[z],
+                reduced[z], multipliers[z],
             )  # fmt: skip
             for x in range(n):
-                low = min(low, reduced[z, x] / weight[x])
-            bound[z] = low
-            if low >= -tolerance or (found < -10.0 * tolerance and found < 0.5 * low):
-                break
+                low_x = min(low_x, reduced[z, x] / weight[x])
+            bound[z] = low_x
             comp = 0.0
             for r in range(count[z]):
                 comp += slack[z, r] * dual[z, r]
+                lacking = max(lacking, lack[r] / slack[z, r])
             mu = comp / count[z]
+            largest = 0.0
+            for x in range(n):
+                largest = max(largest, k[z, x])
+            least = floor * largest
+            if floor > 0.0:
+                if lacking < 0.1 and mu < 1.5 * least:
+                    break
+            elif low_x >= -tolerance or (
+                lacking < 0.1 and (found < 0.5 * low_x or comp < 1e-3 * tolerance)
+            ):
+                break
             off = 1.0
             for x in range(n):
-                weighed[x] = k[z, x] * residual[x]
-                pull[x] = k[z, x] * (c[x] - t * weight[x]) - weighed[x]
+                pull[x] = k[z, x] * (c[x] - t * weight[x] - residual[x])
                 push[x] = k[z, x] * weight[x]
                 off -= push[x]
             g, sigma, trouble = factor_block(
-                rows_i[z], rows_j[z], count[z], slack[z], dual[z], pull, factor, ground_h,
-                numbers, upper,
+                rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], pull, factor, ground_h,
+                scratch,
             )  # fmt: skip
             if trouble != 0:
                 break
-            w_tau = solve_block(factor, g, ground_h, sigma, push, 1.0 - off, w_v, numbers, upper)
+            w_tau = solve_block(factor, g, ground_h, sigma, push, 1.0 - off, w_v, scratch)
             curve = 0.0
             for x in range(n):
                 curve += push[x] * (w_v[x] + w_tau)
-            target = 0.0
+            target, primal, other, dt, tau = 0.0, 0.0, 0.0, 0.0, 0.0
             for stage in range(2):
-                whole = complementarity_right(
-                    rows_i[z], rows_j[z], count[z], slack[z], dual[z], d_slack, d_dual, target,
-                    stage == 1, weighed, right,
+                for r in range(count[z]):
+                    want[r] = target - slack[z, r] * dual[z, r]
+                    if stage == 1:
+                        want[r] -= d_slack[r] * d_dual[r]
+                whole = right_side(
+                    rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], want, k[z], residual,
+                    right,
                 )  # fmt: skip
-                tau = solve_block(factor, g, ground_h, sigma, right, whole, v, numbers, upper)
+                tau = solve_block(factor, g, ground_h, sigma, right, whole, v, scratch)
                 reach = off
                 for x in range(n):
                     reach -= push[x] * (v[x] + tau)
@@ -120,8 +269,8 @@ def price_all(
                 for x in range(n):
                     v[x] += dt * w_v[x]
                 primal, other = row_steps(
-                    rows_i[z], rows_j[z], count[z], slack[z], dual[z], d_slack, d_dual, target,
-                    stage == 1, v, tau,
+                    rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], want, v, tau, d_slack,
+                    d_dual,
                 )  # fmt: skip
                 if stage == 0:
                     primal = min(1.0, 1.0 / max(primal, 1e-300))
@@ -131,18 +280,20 @@ def price_all(
                         after += (slack[z, r] + primal * d_slack[r]) * (
                             dual[z, r] + other * d_dual[r]
                         )
-                    target = mu * max(after / comp, 1e-4) ** 3
+                    target = max(least, mu * max(after / comp, 1e-4) ** 3)
             for x in range(n):
                 v[x] += tau
-            primal = max(primal, pair_limit(k[z], v, pairs_i, pairs_j, shrink, active))
+            primal = max(primal, far_off(k[z], v, active, pairs))
             primal = min(1.0, 0.95 / max(primal, 1e-300))
             other = min(1.0, 0.95 / max(other, 1e-300))
-            move_rows(rows_j[z], count[z], slack[z], dual[z], d_slack, d_dual, v, primal, other)
+            move_rows(
+                rows_j[z], count[z], slack[z], lack, dual[z], d_slack, d_dual, v, primal, other
+            )
             t += other * dt
             for x in range(n):
                 k[z, x] *= 1.0 + primal * v[x]
-            count[z] = activate(
-                k[z], pairs_i, pairs_j, shrink, active, near, mu, rows_i[z], rows_j[z],
-                count[z], slack[z], dual[z], residual,
-            )  # fmt: skip
+            settle(k[z], rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], shrink_of)
+            count[z] = join(
+                k[z], c, pairs, active, mu, rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z]
+            )
             reduced_cost(c, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, reduced[z])
