@@ -200,7 +200,20 @@ def test_the_demo_talks_like_a_person(tmp_path: Path) -> None:
         (["build", "P", "--epsilon", "1", "-o", "/nowhere/K"], 2, "folder that exists"),
         (["build", "P", "--epsilon", "1", "-o", "."], 2, "is a folder"),
         (["build", "missing.csv", "--epsilon", "1", "-o", "K"], 2, "file that exists"),
-        (["build", "P", "--epsilon", "1", "--time-limit", "1e-6", "-o", "K"], 3, "ran out of"),
+        (
+            ["build", "P", "--epsilon", "1", "--time-limit", "1e-6", "-o", "K"]
+            + ["--solver", "highs-ipm"],
+            3,
+            "no solver had an answer within",
+        ),
+        (["build", "P", "--epsilon", "1", "--method", "fast", "-o", "K"], 2, "method must be one"),
+        (["build", "P", "--epsilon", "1", "--tolerance", "0", "-o", "K"], 2, "tolerance must"),
+        (["build", "P", "--epsilon", "1", "--memory-limit", "-1", "-o", "K"], 2, "memory-limit"),
+        (
+            ["build", "P", "--epsilon", "1", "--memory-limit", "1e-4", "-o", "K"],
+            3,
+            'what fits is method "closed-form"',
+        ),
         (["build", "P", "--epsilon", "1", "--time-limit", "-3", "-o", "K"], 2, "time_limit_s must"),
         (
             ["build", "P", "--epsilon", "1", "--solver", "structured", "--form", "dual", "-o", "K"],
@@ -288,26 +301,42 @@ def test_a_prior_for_other_places_is_refused(profile: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_with_130_and_no_file(tmp_path: Path) -> None:
-    """A real process, a real signal, in the middle of a long solve."""
-    places, prior = some.grid(11, 10), some.skewed(110)
+def interrupted(folder: Path, side: int, solver: str) -> tuple[int, str]:
+    """Build in a real process, and send it a real signal in the middle of a long solve."""
+    places, prior = some.grid(side, side), some.skewed(side * side)
     rows = [f"{x},{y},{p!r}" for (x, y), p in zip(places.xy.tolist(), prior.tolist(), strict=True)]
-    (tmp_path / "big.csv").write_text("\n".join(["x_km,y_km,prior", *rows]))
+    (folder / "big.csv").write_text("\n".join(["x_km,y_km,prior", *rows]))
+    options = ["--epsilon", "1.07", "-o", "k.json", "--solver", solver]
     process = subprocess.Popen(
-        [sys.executable, "-m", "whereish", "build", "big.csv", "--epsilon", "1.07", "-o", "k.json"],
-        cwd=tmp_path,
+        [sys.executable, "-m", "whereish", "build", "big.csv", *options],
+        cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )
     assert process.stderr is not None
     for line in process.stderr:
-        if line.startswith("looking for"):
+        if " constraints on " in line:
             break
     time.sleep(2)
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=60)
-    assert process.returncode == 130
+    return process.returncode, rest
+
+
+def test_ctrl_c_hands_over_the_best_so_far(tmp_path: Path) -> None:
+    code, rest = interrupted(tmp_path, 16, "auto")
+    assert code == 130
+    assert "stopped       by you: this is the best so far, as private as any" in rest
+    mechanism, _ = wh.load_mechanism(tmp_path / "k.json")
+    assert mechanism.build.stopped == "asked"
+    assert mechanism.build.gap is not None
+    assert mechanism.build.gap > 1e-6
+
+
+def test_ctrl_c_in_another_solver_leaves_no_file(tmp_path: Path) -> None:
+    code, rest = interrupted(tmp_path, 10, "highs-ipm")
+    assert code == 130
     assert "stopped; no file was left half written" in rest
     assert [file.name for file in tmp_path.iterdir()] == ["big.csv"]
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
-    {"errors"},
+    {"errors", "threads"},
     {"places"},
     {"profiles", "programs", "measures"},
     {"solvers", "release"},

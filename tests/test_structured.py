@@ -12,7 +12,7 @@ import pytest
 import checks
 import strategies as some
 import whereish as wh
-from whereish.solvers import Progress, Structured, memory_needed, solve_structured
+from whereish.solvers import Progress, Structured, estimate, solve_structured
 
 
 def direct(
@@ -91,10 +91,10 @@ def test_other_metrics_and_outputs(seed: int) -> None:
         ]
         metric = variant.get("quality_metric")
         losses = [wh.quality_loss(m, prior, metric) for m in pair]  # type: ignore[arg-type]
-        gap = pair[0].build.gap
+        gap = pair[0].build.program_gap
         assert gap is not None
-        assert losses[0] == pytest.approx(losses[1], rel=max(1e-6, gap), abs=1e-9), variant
-        assert gap < 1e-4
+        assert gap < 1e-6
+        assert losses[0] == pytest.approx(losses[1], rel=1e-6, abs=1e-9), variant
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_out_of_time_it_hands_over_a_private_mechanism() -> None:
 
 
 def test_threads_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the work cut into parts as for a large program; the parts are the same for any number."""
+    """With the work cut into parts as for a large program: the same parts for any number."""
     monkeypatch.setattr("whereish.solvers.blocks._WORTH_THREADS", 0)
     places, prior, epsilon = instance(4)
     one, two, seven = (direct(places, prior, epsilon, threads=t) for t in (1, 2, 7))
@@ -191,14 +191,17 @@ def test_auto_goes_on_with_highs_when_the_gap_stays_open(monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "HIGHS_UP_TO", 0)
     mechanism = wh.optimal(places, prior, epsilon)
     assert mechanism.build.solver == "structured"
-    assert mechanism.build.gap == pytest.approx(1e-3, rel=1e-2)
+    assert mechanism.build.program_gap == pytest.approx(1e-3, rel=1e-2)
 
 
 def test_too_large_for_the_memory_is_said_before_it_starts() -> None:
-    assert memory_needed(50, 50) < 10**8
+    assert estimate(50, 50, 1225).bytes < 10**8
     places = wh.Places.from_xy([[0.01 * i, 0.0] for i in range(1200)])
-    with pytest.raises(wh.SolveError, match=r"structured would need about \d+ GB"):
-        wh.optimal(places, np.full(1200, 1 / 1200), 1.0, solver="structured")
+    prior = np.full(1200, 1 / 1200)
+    with pytest.raises(wh.SolveError, match=r"8 GB is allowed: what fits is .* outputs .* method"):
+        wh.optimal(places, prior, 1.0)
+    with pytest.raises(wh.SolveError, match=r"0\.001 GB is allowed: what fits is method"):
+        wh.optimal(some.grid(5, 5), some.skewed(25), 1.0, memory_limit_gb=1e-3)
 
 
 def test_it_is_for_least_loss_only() -> None:

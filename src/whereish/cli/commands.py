@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 import whereish as wh
-from whereish.cli.console import command, console, emit, say, waiting
+from whereish.cli.console import EXIT_INTERRUPTED, command, console, emit, say, waiting
 from whereish.cli.report import (
     comparison_table,
     facts_of,
@@ -22,11 +22,11 @@ from whereish.cli.report import (
 )
 from whereish.cli.words import length_km, level_in_words, privacy_level
 from whereish.errors import FormatError, InputError
-from whereish.mechanisms import check_places, is_mechanism
-from whereish.places import Array
-from whereish.programs import Size, least_loss_size
+from whereish.mechanisms import METHODS, check_places, is_mechanism
+from whereish.places import Array, as_number
+from whereish.programs import least_loss_size
 from whereish.release import check_writable, write_whole
-from whereish.solvers import FORMS, SOLVERS, check_solver
+from whereish.solvers import FORMS, SOLVERS, Progress, check_solver
 from whereish.studies import KINDS, Row, draw_mechanism, draw_profile, km, picture_kind
 from whereish.studies import compare as compare_mechanisms
 
@@ -49,9 +49,16 @@ Solver = Annotated[str, typer.Option(help="One of: " + ", ".join(SOLVERS) + ".")
 Form = Annotated[
     str | None, typer.Option(help="Solve the program (primal) or its dual: " + ", ".join(FORMS))
 ]
-TimeLimit = Annotated[float | None, typer.Option(help="Seconds a solver may take.")]
+TimeLimit = Annotated[
+    float | None, typer.Option(help="Seconds to take: then the best so far is what you get.")
+]
+Method = Annotated[
+    str, typer.Option(help="One of: " + ", ".join(METHODS) + ". auto: exact if that will fit.")
+]
+Tolerance = Annotated[float, typer.Option(help="How near to the optimum is near enough.")]
+MemoryLimit = Annotated[float, typer.Option(help="Gigabytes an exact solve may take.")]
 Normalise = Annotated[bool, typer.Option("--normalise", help="Divide the prior by its sum.")]
-_LARGE = 1_000_000
+_LONG = 20.0
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
 
@@ -65,16 +72,31 @@ def build(
     dilation: Dilation = 1.0,
     solver: Solver = "auto",
     form: Form = None,
+    method: Method = "exact",
+    tolerance: Tolerance = 1e-6,
     time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = 8.0,
+    how_far: Annotated[
+        bool,
+        typer.Option("--how-far", help="Of a closed form: work out how far from optimal it is."),
+    ] = False,
     normalise: Normalise = False,
     forget_prior: Annotated[
         bool, typer.Option("--forget-prior", help="Leave the prior out of the file.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build the private mechanism that loses the least quality, and write it to a file."""
+    """Build the private mechanism that loses the least quality, and write it to a file.
+
+    Ctrl-C ends the search with the best mechanism so far, which is written (exit code 130). Twice,
+    it leaves without a file.
+    """
     level = privacy_level(epsilon, ratio, within)
     _check_options(dilation, solver, form, time_limit)
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    as_number("tolerance", tolerance)
+    as_number("memory-limit", memory_limit, unit="GB")
     check_writable(output)
     if output.exists() and profile.exists() and output.samefile(profile):
         raise InputError(f"output must not be the profile itself, got {output} for both")
@@ -82,7 +104,17 @@ def build(
     check_places(who.places)
     say_profile(who)
     say(level_in_words(level))
-    mechanism = _optimal(who, level, dilation, solver, form, time_limit)
+    mechanism = _optimal(
+        who, level, dilation, solver,
+        method=method, form=form, tolerance=tolerance, time_limit_s=time_limit,
+        memory_limit_gb=memory_limit,
+    )  # fmt: skip
+    if how_far and mechanism.proof is None:
+        with waiting("working out how far from optimal it is") as tell:
+            mechanism = wh.how_far(
+                mechanism, who.prior, time_limit_s=time_limit,
+                progress=lambda done, all_: tell(f"part {done + 1} of {all_}", done / all_),
+            )  # fmt: skip
     wh.save_mechanism(output, mechanism, None if forget_prior else who.prior)
     facts = facts_of(mechanism, who.prior)
     say_mechanism(mechanism, facts)
@@ -90,6 +122,8 @@ def build(
     say(f"Wrote {output} ({kept}). Next: whereish plot {output} -o picture.png")
     if as_json:
         emit({**facts, "output": str(output)})
+    if mechanism.build.stopped == "asked":
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 @command
@@ -270,17 +304,22 @@ def _check_options(
 
 
 def _optimal(
-    who: wh.Profile,
-    level: float,
-    dilation: float,
-    solver: str,
-    form: str | None,
-    time_limit: float | None,
+    who: wh.Profile, level: float, dilation: float, solver: str, **options: Any
 ) -> wh.Mechanism:
-    def announce(size: Size) -> None:
-        say(f"{size.constraints:,} constraints on {size.variables:,} variables")
-        if size.constraints > _LARGE:
-            say("this may take minutes: a larger --dilation is faster, --time-limit stops it")
+    def announce(plan: wh.Plan) -> None:
+        if plan.method == "closed-form":
+            say(f"in closed form: {plan.why}")
+            return
+        say(f"{plan.constraints:,} constraints on {plan.variables:,} variables")
+        if plan.seconds > _LONG:
+            say(f"{plan.why}; Ctrl-C or --time-limit ends it with the best so far")
+
+    def news(now: Progress) -> None:
+        reached = -math.log10(min(max(now.gap, 1e-12), 1.0))
+        tell(
+            f"{km(now.loss)} off, at most {now.gap:.1e} from the best (step {now.iteration})",
+            min(1.0, reached / -math.log10(min(options["tolerance"], 0.1))),
+        )
 
     what = f"looking for the best of all private mechanisms on {len(who.places):,} places"
     with waiting(what) as tell:
@@ -290,12 +329,9 @@ def _optimal(
             level,
             dilation,
             solver=solver,
-            form=form,
-            time_limit_s=time_limit,
             announce=announce,
-            progress=lambda now: tell(
-                f"{km(now.loss)} off, at most {now.gap:.1e} from the best (step {now.iteration})"
-            ),
+            progress=news,
+            **options,
         )
 
 

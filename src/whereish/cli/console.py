@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from whereish.cli.words import plain
 from whereish.errors import GuaranteeError, InputError, SolveError, WhereishError
@@ -62,16 +62,26 @@ def command(function: Command) -> Command:
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[Callable[[str], None]]:
+def waiting(what: str) -> Iterator[Callable[..., None]]:
     """Show what is going on and for how long; plain text where there is no terminal.
 
-    Yields a function that says how far it has come.
+    Yields a function that says how far it has come: in words, and as a share of the way.
     """
     if not console.is_terminal:
         say(f"{what} ...")
-        yield lambda news: None
+        yield lambda news, share=None: None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=None)
-        yield lambda news: progress.update(task, description=f"{what}: {news}")
+
+        def tell(news: str, share: float | None = None) -> None:
+            total = None if share is None else 1.0
+            progress.update(task, description=f"{what}: {news}", total=total, completed=share)
+
+        yield tell

@@ -15,6 +15,7 @@ from whereish.studies import Row, km
 
 _FAR_OFF = 1e-3
 _PROVED = 1e-4
+_STOPPED = {"time": "the time was up", "asked": "by you"}
 
 
 def comparison_table(rows: list[Row]) -> Table:
@@ -72,6 +73,8 @@ def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
         "seconds": built.seconds,
         "lower_bound_km": built.lower_bound_km,
         "gap": built.gap,
+        "program_gap": built.program_gap,
+        "stopped": built.stopped,
         "repair_mix": built.repair_mix,
         "repair_cost_km": built.repair_cost_km,
         "ratios_checked": mechanism.verdict.ratios if mechanism.verdict else 0,
@@ -109,15 +112,18 @@ def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
             f"  privacy       epsilon {mechanism.epsilon:.4g} {mechanism.epsilon_unit} holds "
             f"for all {mechanism.verdict.ratios:,} ratios, checked one by one"
         )
+    if built.stopped is not None:
+        why = _STOPPED.get(built.stopped, "early")
+        say(f"  stopped       {why}: this is the best so far, as private as any")
     if built.gap is not None and built.lower_bound_km is not None:
-        if built.gap <= _PROVED:
-            words = f"proved within {max(built.gap, 0.0):.1e}: nothing private"
-        else:
-            words = (
-                f"NOT REACHED, {built.gap:.1%} may be left: for all that is known nothing private"
-            )
         bound = km(built.lower_bound_km)
-        say(f"  optimum       {words} under these constraints loses less than {bound}")
+        if built.gap <= _PROVED:
+            words = f"proved within {max(built.gap, 0.0):.1e}: nothing with this privacy"
+        elif built.program_gap is not None and built.program_gap <= _PROVED:
+            words = f"at most {built.gap:.1%} better, for the dilation: nothing with this privacy"
+        else:
+            words = f"NOT REACHED, {built.gap:.1%} may be left: nothing with this privacy"
+        say(f"  optimum       {words} loses less than {bound}")
     say(f"  quality loss  a report is {km(facts['quality_loss_km'])} off on average")
     unit = facts.get("adversary_error_unit", "km")
     error = facts["adversary_error_km"]

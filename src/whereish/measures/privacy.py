@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike
 from whereish.errors import GuaranteeError, InputError
 from whereish.measures.channel import Channel, checked
 from whereish.places import Array, as_epsilon, as_metric, euclidean
+from whereish.threads import share
+
+_MANY = 10**8  # ratios, from which on compiled code is worth its start
 
 
 class TightestEpsilon(float):
@@ -115,6 +118,13 @@ def _check_stochastic(matrix: Array) -> None:
 def _worst_logs(matrix: Array) -> Array:
     """Return, for all x and x', the largest ln(k(x, z) / k(x', z)) over z; 0 / 0 counts as 1."""
     worst = np.empty((len(matrix), len(matrix)))
+    used = np.ascontiguousarray(matrix[:, matrix.max(axis=0) > 0])
+    if len(matrix) * used.size >= _MANY:
+        from whereish.measures.ratios import worst_ratios
+
+        with np.errstate(divide="ignore"):
+            share(worst_ratios, len(matrix), used, np.ascontiguousarray((1 / used).T), worst)
+        return np.asarray(np.log(worst))
     with np.errstate(divide="ignore", invalid="ignore"):
         for x, row in enumerate(matrix):
             # fmax passes over the NaN of 0 / 0; a row has a positive entry, so a number remains.

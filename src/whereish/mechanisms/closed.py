@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike
+from collections.abc import Sequence
 
-from whereish.errors import InputError, SolveError
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from whereish.errors import GuaranteeError, InputError, SolveError
+from whereish.mechanisms.laplace import cell_masses
 from whereish.mechanisms.mechanism import (
     Build,
     Mechanism,
     check_places,
     chosen_outputs,
     metric_or_euclidean,
+    quality_to,
     seal,
 )
-from whereish.places import Array, Places, as_epsilon, as_metric, euclidean
+from whereish.places import Array, Places, as_epsilon, as_metric, as_prior, euclidean
 
 
 def exponential(
@@ -70,6 +74,12 @@ def tight_constraints(
     inputs = check_places(places)
     level = as_epsilon(epsilon)
     metric = metric_or_euclidean(privacy_metric, inputs)
+    matrix = tight_matrix(metric, level)
+    return seal(matrix, inputs, inputs, level, metric, Build("tight-constraints"))
+
+
+def tight_matrix(metric: Array, level: float) -> Array:
+    """Return E diag(v), or say that it is none."""
     # A hair less than epsilon, so that ratios at their limit survive rounding.
     kernel = np.exp(-level * (1 - 1e-12) * metric)
     weights = _weights(kernel, level)
@@ -81,7 +91,50 @@ def tight_constraints(
             f"{weights[worst]:.3g} at place {worst}; use optimal, planar_laplace or exponential"
         )
     matrix = kernel * np.maximum(weights, 0.0)
-    return seal(matrix, inputs, inputs, level, metric, Build("tight-constraints"))
+    return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
+
+
+def closed_form(
+    places: Places,
+    prior: ArrayLike,
+    epsilon: float,
+    privacy_metric: ArrayLike | None = None,
+    quality_metric: ArrayLike | None = None,
+    outputs: Places | Sequence[int] | NDArray[np.int64] | None = None,
+) -> Mechanism:
+    """Build the best private mechanism that needs no solver: for thousands of places.
+
+    Tight constraints, or planar Laplace where those do not exist (the exponential mechanism, if
+    the metric is not Euclidean), followed by the remap that is best for the prior. A remap
+    costs no privacy and never loses quality.
+    """
+    inputs = check_places(places)
+    weights = as_prior(prior, len(inputs))
+    level = as_epsilon(epsilon)
+    metric = metric_or_euclidean(privacy_metric, inputs)
+    targets = chosen_outputs(inputs, outputs)
+    loss = quality_to(inputs, targets, outputs, quality_metric)
+    try:
+        matrix, method = tight_matrix(metric, level), "tight-constraints"
+        why = "tight constraints exist"
+    except SolveError as none:
+        why = str(none).split(":")[0]
+        if privacy_metric is None:
+            matrix, method = cell_masses(inputs, inputs, level), "planar-laplace"
+        else:
+            # exp(-eps d / 2): the other half pays for the normalisation.
+            half = np.exp(-level / 2 * metric)
+            matrix, method = half / half.sum(axis=1, keepdims=True), "exponential"
+    to = ((weights[:, None] * matrix).T @ loss).argmin(axis=1)
+    remapped = np.zeros((len(inputs), len(targets)))
+    for z in np.unique(to):
+        remapped[:, z] = matrix[:, to == z].sum(axis=1)
+    build = Build(f"{method}+remap", notes=(f"closed form: {method} and a remap; {why}",))
+    told = (inputs, targets, level, metric, build)
+    try:
+        return Mechanism(remapped, *told)
+    except (GuaranteeError, InputError):
+        return seal(remapped, *told)
 
 
 def _weights(kernel: Array, level: float) -> Array:

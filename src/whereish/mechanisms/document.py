@@ -21,7 +21,12 @@ from whereish.release import write_whole
 
 FORMAT = "whereish-mechanism"
 VERSION = 1
-_BUILD_KINDS: dict[str, Any] = {"method": str, "solver": str, "form": str}
+_BUILD_KINDS: dict[str, Any] = {
+    "method": str,
+    "solver": str,
+    "form": str,
+    "stopped": str,
+}
 
 
 def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | None = None) -> None:

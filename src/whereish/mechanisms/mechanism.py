@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from whereish.errors import GuaranteeError, InputError
-from whereish.measures import Verdict, best_remap, check_private, loss_between
+from whereish.measures import Proof, Verdict, best_remap, check_private, loss_between
 from whereish.places import (
     Array,
     Immutable,
@@ -40,8 +41,13 @@ class Build:
     repair_cost_km
         What the repair added to the quality loss that the solver found.
     lower_bound_km, gap
-        No private mechanism (with these constraints) loses less than this; how far above it this
-        mechanism is, repair included, relative. Known where the structured solver built it.
+        No mechanism with this epsilon loses less than this, whatever its dilation; how far above
+        it this one is, repair included, relative. Known where `Mechanism.proof` is.
+    program_gap
+        How far from optimal it is among mechanisms under the constraints that were solved for:
+        less than ``gap`` with a dilation above 1.
+    stopped
+        Why a solver ended early, "time" or "asked" (Ctrl-C); None if it did not.
     notes
         What a reader should know, in words.
     """
@@ -59,6 +65,8 @@ class Build:
     repair_cost_km: float | None = None
     lower_bound_km: float | None = None
     gap: float | None = None
+    program_gap: float | None = None
+    stopped: str | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -82,6 +90,9 @@ class Mechanism(Immutable):
         (inputs, inputs) d_X, read-only: an epsilon means nothing without it.
     build
         How it came about.
+    proof
+        What proves the lower bound on its loss, for the prior it was built for; see
+        `whereish.lower_bound`. None where nothing is proved.
     verdict
         What the check saw; None without an epsilon.
     """
@@ -92,6 +103,7 @@ class Mechanism(Immutable):
     epsilon: float | None = None
     privacy_metric: Array | None = None
     build: Build = field(default_factory=lambda: Build("given"))
+    proof: Proof | None = None
     verdict: Verdict | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -178,6 +190,13 @@ class Mechanism(Immutable):
         np.add.at(moved.T, to, self.matrix.T)
         return self._followed(moved, self.inputs, "remap")
 
+    def telling(self, build: Build, proof: Proof | None = None) -> Mechanism:
+        """Return the same numbers, checked as they are, with something else told of them."""
+        other = copy.copy(self)
+        object.__setattr__(other, "build", build)
+        object.__setattr__(other, "proof", proof)
+        return other
+
     def _followed(self, matrix: Array, outputs: Places, by: str) -> Mechanism:
         """Return what this mechanism has become; repair it only if rounding made that necessary."""
         build = replace(self.build, method=f"{self.build.method}+{by}")
@@ -196,6 +215,8 @@ def seal(
     privacy_metric: Array | None,
     build: Build,
     stakes: Array | None = None,
+    proof: Proof | None = None,
+    program_bound: float | None = None,
 ) -> Mechanism:
     """Repair a matrix where it has an epsilon to keep, and make the mechanism, which checks it.
 
@@ -203,6 +224,8 @@ def seal(
     ----------
     stakes
         What each probability counts in the quality loss, to say what the repair cost.
+    proof, program_bound
+        What proves ``build.lower_bound_km``, and a bound under the constraints solved for.
 
     Raises
     ------
@@ -215,14 +238,16 @@ def seal(
     metric = euclidean(inputs) if privacy_metric is None else privacy_metric
     repaired = repair(matrix, epsilon, metric)
     mix = 1 - (1 - (build.repair_mix or 0.0)) * (1 - repaired.mix)
-    cost = gap = None
+    cost = gap = program_gap = None
     if stakes is not None:
         loss = float((stakes * repaired.matrix).sum())
         cost = loss - float((stakes * matrix).sum())
         if build.lower_bound_km is not None:
             gap = (loss - build.lower_bound_km) / loss if loss > 0 else 0.0
-    told = replace(build, repair_mix=mix, repair_cost_km=cost, gap=gap)
-    return Mechanism(repaired.matrix, inputs, outputs, epsilon, metric, told)
+        if program_bound is not None:
+            program_gap = (loss - program_bound) / loss if loss > 0 else 0.0
+    told = replace(build, repair_mix=mix, repair_cost_km=cost, gap=gap, program_gap=program_gap)
+    return Mechanism(repaired.matrix, inputs, outputs, epsilon, metric, told, proof)
 
 
 def chosen_outputs(inputs: Places, outputs: Places | Any | None) -> Places:
@@ -232,10 +257,24 @@ def chosen_outputs(inputs: Places, outputs: Places | Any | None) -> Places:
     return outputs.in_plane_of(inputs) if isinstance(outputs, Places) else inputs.subset(outputs)
 
 
+def quality_to(
+    inputs: Places,
+    targets: Places,
+    outputs: object,
+    quality_metric: ArrayLike | None,
+) -> Array:
+    """Return the (inputs, outputs) quality metric; of an (n, n) one, the columns of the outputs."""
+    if quality_metric is None or outputs is None or isinstance(outputs, Places):
+        return loss_between("quality_metric", quality_metric, inputs, targets)
+    square = loss_between("quality_metric", quality_metric, inputs, inputs)
+    return square[:, np.asarray(outputs)]
+
+
 def metric_or_euclidean(privacy_metric: ArrayLike | None, inputs: Places) -> Array:
     """Return a given privacy metric after checking it, or Euclidean distance if none."""
-    if privacy_metric is None:
-        return euclidean(inputs)
+    straight = euclidean(inputs)
+    if privacy_metric is None or np.array_equal(privacy_metric, straight):
+        return straight  # which needs no check of all triangles
     return as_metric("privacy_metric", privacy_metric, len(inputs))
 
 

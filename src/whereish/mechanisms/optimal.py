@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import GuaranteeError, InputError, SolveError
-from whereish.measures import loss_between
+from whereish.measures import Proof, loss_between, lower_bound, quality_loss
+from whereish.mechanisms.closed import closed_form
 from whereish.mechanisms.mechanism import (
     Build,
     Mechanism,
     check_places,
     chosen_outputs,
     metric_or_euclidean,
+    quality_to,
     seal,
 )
+from whereish.mechanisms.parts import proof_by_parts
+from whereish.mechanisms.plan import Plan, plan
 from whereish.places import (
     Array,
     Places,
@@ -28,29 +32,29 @@ from whereish.places import (
     as_prior,
 )
 from whereish.programs import (
-    Size,
     Spanner,
     greedy_spanner,
     least_loss,
-    least_loss_size,
     most_privacy,
 )
 from whereish.solvers import (
     Progress,
+    Structured,
     attempts,
     check_solver,
-    memory_needed,
     solve,
     solve_structured,
 )
 
-# Relative gaps: what the structured solver aims at, and what "auto" takes for solved.
-AIM, TOLERANCE = 2e-7, 1e-6
-# Below this many constraints HiGHS is done in a few seconds, and exact to the last digit.
-STRUCTURED_FROM = 50_000
+# The relative gap that counts as solved, and the share of it that the structured solver aims at.
+TOLERANCE, AIM = 1e-6, 0.2
+# The lower end of the bracket around the true optimum need not be as exact.
+BRACKET = 1e-4
+# Below this many constraints HiGHS is done at once, and exact to the last digit.
+STRUCTURED_FROM = 3_000
 # Above this many it is not done in an hour, and an answer with an open gap is better.
 HIGHS_UP_TO = 300_000
-LARGEST_MEMORY = 8 * 10**9
+MEMORY_GB = 8.0
 
 
 def optimal(
@@ -63,15 +67,21 @@ def optimal(
     outputs: Places | Sequence[int] | NDArray[np.int64] | None = None,
     solver: str = "auto",
     *,
+    method: str = "exact",
     form: str | None = None,
+    tolerance: float = TOLERANCE,
     time_limit_s: float | None = None,
-    announce: Callable[[Size], None] | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    memory_limit_gb: float = MEMORY_GB,
+    announce: Callable[[Plan], object] | None = None,
+    progress: Callable[[Progress], object] | None = None,
 ) -> Mechanism:
     """Build the private mechanism that loses the least quality of service.
 
     Among all mechanisms K with k(x, z) <= exp(eps d_X(x, x')) k(x', z), the one with the smallest
     expected d_Q between the true and the reported place (Definition 3, Sections 3.1 and 3.2).
+
+    Being stopped is no error: when the time is up, or at Ctrl-C, the structured solver hands over
+    the best mechanism so far, as private as any; ``build`` says how far from optimal it may be.
 
     Parameters
     ----------
@@ -84,6 +94,7 @@ def optimal(
     dilation
         1 is exact. With more, only the edges of a greedy spanner are constrained, at epsilon
         divided by its measured dilation: the same privacy, fewer constraints, a little more loss.
+        The true optimum then lies between ``build.lower_bound_km`` and the loss.
     privacy_metric
         (n, n) d_X; Euclidean distance if not given. If a graph induces it, its edges are found
         and the result is exact.
@@ -92,21 +103,31 @@ def optimal(
     outputs
         The places that may be reported, or the numbers of some of the inputs; all inputs if
         not given.
-    solver, form, time_limit_s
-        "structured" is the interior-point method made for this program, exact to a proved
-        relative gap of 1e-6; "auto" takes it for programs of some size and HiGHS for small ones,
-        and HiGHS again should the gap stay open. Others: see `whereish.solvers.solve`.
+    solver, form
+        "structured" is the interior-point method made for this program; "auto" takes it for all
+        but the smallest programs, and HiGHS for those and should a gap stay open. Others: see
+        `whereish.solvers.solve`.
+    method
+        "exact"; "closed-form" (see `closed_form`), for thousands of places; or "auto": exact if
+        that is expected to fit the time and memory, otherwise in closed form. ``build.notes`` says
+        which and why.
+    tolerance
+        The relative gap to the optimum that will do.
+    time_limit_s, memory_limit_gb
+        How much of both it may take.
     announce
-        Called with the size of the program before anything is solved.
+        Called with the `Plan` before anything is solved.
     progress
-        Called at every iteration of the structured solver with loss, bound and gap so far.
+        Called at every iteration of the structured solver with loss, bound and gap so far; the
+        solve ends if it returns False.
 
     Raises
     ------
     InputError
         If what was given cannot be used.
     SolveError
-        If no solver had an answer, or one that cannot be made private.
+        If no solver had an answer, or one that cannot be made private; or it does not fit into
+        the memory.
 
     >>> import whereish as wh
     >>> places = wh.Places.from_xy([[0, 0], [1, 0], [2, 0]])
@@ -119,46 +140,63 @@ def optimal(
     weights = as_prior(prior, len(inputs))
     level = as_epsilon(epsilon)
     check_solver(solver, form, time_limit_s)
+    as_number("tolerance", tolerance)
+    as_number("memory_limit_gb", memory_limit_gb, unit="GB")
     metric = metric_or_euclidean(privacy_metric, inputs)
     targets = chosen_outputs(inputs, outputs)
-    loss = _quality_to(inputs, targets, outputs, quality_metric)
+    loss = quality_to(inputs, targets, outputs, quality_metric)
+    n, m = loss.shape
+
+    allowed = memory_limit_gb if solver in ("auto", "structured") else np.inf
+    expected = n * (n - 1) // 2 if dilation == 1 else min(n * (n - 1) // 2, 16 * n)
+    chosen = plan(method, n, m, expected, time_limit_s, allowed)
+    if chosen.method == "closed-form":
+        if announce is not None:
+            announce(chosen)
+        found = closed_form(inputs, weights, level, privacy_metric, quality_metric, outputs)
+        notes = (*found.build.notes, f"not exact, because {chosen.why}")
+        build = replace(found.build, seconds=time.perf_counter() - start, notes=notes)
+        return found.telling(build)
 
     spanner = greedy_spanner(metric, dilation)
-    size = least_loss_size(len(inputs), len(targets), len(spanner.edges))
+    chosen = plan("exact", n, m, len(spanner.edges), time_limit_s, np.inf)
     if announce is not None:
-        announce(size)
+        announce(chosen)
     stakes = weights[:, None] * loss
     made = Build(
         method="optimal",
         edges=len(spanner.edges),
-        variables=size.variables,
-        constraints=size.constraints,
+        variables=chosen.variables,
+        constraints=chosen.constraints,
         dilation=spanner.dilation,
         requested_dilation=spanner.requested,
-        notes=_notes(spanner, len(inputs)),
+        notes=_notes(spanner, n),
     )
-    exponents = level / spanner.stretch * spanner.lengths
-    answers = _answers(
-        weights, loss, spanner, exponents, level / spanner.stretch * metric, size, solver, form,
-        time_limit_s, progress,
-    )  # fmt: skip
+    task = _Task(weights, loss, level, metric, spanner, tolerance, time_limit_s, progress)
     best: Mechanism | None = None
     problem = f"no solver had an answer within {time_limit_s} s"
     try:
-        for answer in answers:
-            build = replace(made, **answer.told, seconds=time.perf_counter() - start)
+        for answer in _answers(task, solver, form, chosen.constraints):
+            told = dict(answer.told)
+            if answer.proof is not None:
+                bound = lower_bound(answer.proof, weights, loss, metric)
+                told["lower_bound_km"] = max(bound, 0.0)
+            build = replace(made, **told, seconds=time.perf_counter() - start)
             try:
-                found = seal(answer.matrix, inputs, targets, level, metric, build, stakes)
+                found = seal(
+                    answer.matrix, inputs, targets, level, metric, build, stakes, answer.proof,
+                    answer.bound,
+                )  # fmt: skip
             except GuaranteeError as broken:
                 problem = f"{build.solver} returned a matrix that cannot be used: {broken}"
                 continue
             # A later answer as good as an earlier one whose gap stayed open settles the matter.
             if (
                 best is None
-                or (stakes * found.matrix).sum() <= (1 + TOLERANCE) * (stakes * best.matrix).sum()
+                or (stakes * found.matrix).sum() <= (1 + tolerance) * (stakes * best.matrix).sum()
             ):
                 best = found
-            if found.build.gap is None or found.build.gap <= TOLERANCE:
+            if found.build.program_gap is None or found.build.program_gap <= tolerance:
                 break
     except SolveError:
         if best is None:
@@ -168,51 +206,109 @@ def optimal(
     return best
 
 
+def how_far(
+    mechanism: Mechanism,
+    prior: ArrayLike,
+    quality_metric: ArrayLike | None = None,
+    *,
+    time_limit_s: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Mechanism:
+    """Return a mechanism with the best lower bound on the loss that can be afforded.
+
+    For mechanisms in closed form, or any other with an epsilon: how much better could one with the
+    same privacy be under this prior? ``build.lower_bound_km`` and ``build.gap`` say; the
+    bound is one part of the places after another, see docs/theory/solver.md.
+
+    Parameters
+    ----------
+    quality_metric
+        (inputs, outputs) d_Q; Euclidean distance if not given.
+    progress
+        Called with how many parts are done, and how many there are.
+    """
+    if mechanism.epsilon is None or mechanism.privacy_metric is None:
+        raise InputError("how_far needs a mechanism with an epsilon, got one that promises none")
+    weights = as_prior(prior, len(mechanism.inputs))
+    loss = loss_between("quality_metric", quality_metric, mechanism.inputs, mechanism.outputs)
+    proof, bound = proof_by_parts(
+        weights, loss, mechanism.epsilon, mechanism.privacy_metric, time_limit_s, progress
+    )
+    bound = max(bound, 0.0)
+    now = quality_loss(mechanism, weights, loss)
+    gap = (now - bound) / now if now > 0 else 0.0
+    build = replace(mechanism.build, lower_bound_km=bound, gap=gap)
+    return mechanism.telling(build, proof)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What is to be solved, and how well."""
+
+    prior: Array
+    loss: Array
+    level: float
+    metric: Array
+    spanner: Spanner
+    tolerance: float
+    time_limit_s: float | None
+    progress: Callable[[Progress], object] | None
+
+    def structured(self, level: float, tolerance: float, time_limit_s: float | None) -> Structured:
+        """Solve on the spanner at some level."""
+        return solve_structured(
+            self.prior, self.loss, self.spanner.edges, level * self.spanner.lengths,
+            level * self.metric, tolerance, time_limit_s, self.progress,
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """A matrix that some solver found, and what to tell of it."""
+    """A matrix that some solver found, what to tell of it, and what proves how good it is."""
 
     matrix: Array
-    told: dict[str, Any]
+    told: dict[str, Any] = field(default_factory=dict)
+    proof: Proof | None = None
+    bound: float | None = None
 
 
-def _answers(
-    prior: Array,
-    loss: Array,
-    spanner: Spanner,
-    exponents: Array,
-    reach: Array,
-    size: Size,
-    solver: str,
-    form: str | None,
-    time_limit_s: float | None,
-    progress: Callable[[Progress], None] | None,
-) -> Iterator[_Answer]:
+def _answers(task: _Task, solver: str, form: str | None, constraints: int) -> Iterator[_Answer]:
     """Solve in the way asked for, or in the best way for the size, then in others."""
-    n, m = loss.shape
-    fits = memory_needed(n, m) <= LARGEST_MEMORY
-    left = time_limit_s
-    if solver == "structured" and not fits:
-        raise SolveError(
-            f"structured would need about {memory_needed(n, m) / 1e9:.0f} GB for {n} places and "
-            f"{m} outputs: give fewer outputs, or use a closed form such as tight_constraints"
-        )
-    if solver == "structured" or (
-        solver == "auto" and form is None and fits and size.constraints >= STRUCTURED_FROM
-    ):
-        found = solve_structured(
-            prior, loss, spanner.edges, exponents, reach, AIM, time_limit_s, progress
-        )
-        yield _Answer(found.matrix, {"solver": "structured", "lower_bound_km": found.bound})
+    start = time.perf_counter()
+
+    def left() -> float | None:
+        spent = time.perf_counter() - start
+        return None if task.time_limit_s is None else task.time_limit_s - spent
+
+    level = task.level / task.spanner.stretch
+    # Only the structured solver has something to hand over when its time is up.
+    suits = constraints >= STRUCTURED_FROM or task.time_limit_s is not None
+    if solver == "structured" or (solver == "auto" and form is None and suits):
+        found = task.structured(level, AIM * task.tolerance, task.time_limit_s)
+        stopped = found.stopped if found.stopped in ("time", "asked") else None
+        # At the full epsilon, any multipliers on any pairs bound every mechanism with this
+        # privacy. With a dilation, those that are best there are others than those found here.
+        proof, more = _proof(found, task.level), left()
+        if task.spanner.stretch > 1 + 1e-9 and stopped is None and (more is None or more > 0):
+            proof = _proof(task.structured(task.level, BRACKET, more), task.level)
+        told = {"solver": "structured", "stopped": stopped}
+        yield _Answer(found.matrix, told, proof, found.bound)
         # Whoever is still asking wants a smaller gap.
-        left = None if time_limit_s is None else time_limit_s - found.seconds
-        if solver == "structured" or size.constraints > HIGHS_UP_TO:
+        if solver == "structured" or stopped is not None or constraints > HIGHS_UP_TO:
             return
-    if left is None or left > 0:
-        program = least_loss(prior, loss, spanner.edges, exponents)
-        for solution in attempts(program, solver, form, left):
+    limit = left()
+    if limit is None or limit > 0:
+        exponents = level * task.spanner.lengths
+        program = least_loss(task.prior, task.loss, task.spanner.edges, exponents)
+        n, m = task.loss.shape
+        for solution in attempts(program, solver, form, limit):
             matrix = solution.values.reshape(m, n).T
             yield _Answer(matrix, {"solver": solution.solver, "form": solution.form})
+
+
+def _proof(found: Structured, level: float) -> Proof:
+    y = found.multipliers
+    return Proof(level, y.output, y.left, y.right, y.value)
 
 
 def optimal_privacy(
@@ -245,7 +341,7 @@ def optimal_privacy(
     allowed = as_number("quality_loss", quality_loss, unit="km", or_equal=True)
     check_solver(solver, form, time_limit_s)
     targets = chosen_outputs(inputs, outputs)
-    loss = _quality_to(inputs, targets, outputs, quality_metric)
+    loss = quality_to(inputs, targets, outputs, quality_metric)
     least = float(weights @ loss.min(axis=1))
     if allowed < least:
         raise InputError(
@@ -266,19 +362,6 @@ def optimal_privacy(
     )
     matrix = solution.values[: n * m].reshape(m, n).T
     return seal(matrix, inputs, targets, None, None, build)
-
-
-def _quality_to(
-    inputs: Places,
-    targets: Places,
-    outputs: object,
-    quality_metric: ArrayLike | None,
-) -> Array:
-    """Return the (inputs, outputs) quality metric; of an (n, n) one, the columns of the outputs."""
-    if quality_metric is None or outputs is None or isinstance(outputs, Places):
-        return loss_between("quality_metric", quality_metric, inputs, targets)
-    square = loss_between("quality_metric", quality_metric, inputs, inputs)
-    return square[:, np.asarray(outputs)]
 
 
 def _notes(spanner: Spanner, n: int) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from whereish.errors import GuaranteeError
 from whereish.places import Array
+from whereish.threads import share
 
 # An output that no place reports with at least this probability is never reported at all.
 UNUSED = 1e-10
@@ -15,6 +16,7 @@ UNUSED = 1e-10
 LARGEST_MIX = 0.01
 # exp() overflows beyond this; asking for a smaller ratio than allowed is only stricter.
 _LARGEST_EXPONENT = 700.0
+_MANY = 10**8  # ratios, from which on compiled code is worth its start
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ def repair(matrix: Array, epsilon: float, metric: Array) -> Repaired:
     """
     clean = np.where(matrix > 0, matrix, 0.0)
     used = clean.max(axis=0) >= UNUSED
-    clean[:, ~used] = 0.0
+    everything, clean = clean, np.ascontiguousarray(clean[:, used])
     clean = _lifted(clean, epsilon, metric)
     sums = clean.sum(axis=1, keepdims=True)
     if not used.any() or (sums <= 0).any() or not np.isfinite(clean).all():
@@ -59,12 +61,20 @@ def repair(matrix: Array, epsilon: float, metric: Array) -> Repaired:
             f"have to be replaced by chance (the closest places are {near:g} apart)"
         )
     if mix > 0:
-        clean = (1 - mix) * clean + mix * (used / used.sum())
-    return Repaired(clean, mix)
+        clean = (1 - mix) * clean + mix / used.sum()
+    everything[:] = 0.0
+    everything[:, used] = clean
+    return Repaired(everything, mix)
 
 
 def _lifted(matrix: Array, epsilon: float, metric: Array) -> Array:
     shrink = np.exp(-epsilon * metric)
+    if len(matrix) * matrix.size >= _MANY:
+        from whereish.release.lifting import lift
+
+        lifted = np.empty_like(matrix)
+        share(lift, len(matrix), matrix, shrink, lifted)
+        return lifted
     return np.stack([(row[:, None] * matrix).max(axis=0) for row in shrink])
 
 
@@ -76,6 +86,13 @@ def _needed_mix(matrix: Array, epsilon: float, metric: Array, outputs: int) -> f
     growth = np.expm1(exponents) / outputs
     np.fill_diagonal(growth, 1.0)
     mix = 0.0
+    if len(matrix) * matrix.size >= _MANY:
+        from whereish.release.lifting import shortfalls
+
+        short = np.empty_like(factors)
+        share(shortfalls, len(matrix), matrix, factors, short)
+        np.fill_diagonal(short, 0.0)
+        return float((short / (short + growth)).max())
     for x, row in enumerate(matrix):
         shortfall = (row - factors[x][:, None] * matrix).max(axis=1)
         shortfall[x] = 0.0

@@ -12,19 +12,28 @@ from whereish.errors import InputError, SolveError
 from whereish.places import Array, as_number
 from whereish.programs import LinearProgram, dual
 from whereish.solvers import glpk, highs
-from whereish.solvers.structured import Progress, Structured, memory_needed, solve_structured
+from whereish.solvers.structured import (
+    Estimate,
+    Multipliers,
+    Progress,
+    Structured,
+    estimate,
+    solve_structured,
+)
 
 __all__ = [
     "AUTO",
     "FORMS",
     "METHODS",
     "SOLVERS",
+    "Estimate",
+    "Multipliers",
     "Progress",
     "Solution",
     "Structured",
     "attempts",
     "check_solver",
-    "memory_needed",
+    "estimate",
     "solve",
     "solve_structured",
 ]

@@ -10,7 +10,6 @@ runs, without a restart), and everything is kept relative to the iterate (see
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from whereish.places import Array
 from whereish.solvers.guesses import likely_outputs
+from whereish.threads import cores
 
 if TYPE_CHECKING:
     from whereish.solvers.blocks import Program
@@ -127,7 +127,7 @@ def solve_structured(
     from whereish.solvers.blocks import Program
 
     start = time.perf_counter()
-    count = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    count = threads or cores()
     quiet = np.errstate(all="ignore")  # numbers that break down end the solve, see `step`
     with quiet, _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(count) as pool:
         program = Program(prior, loss, edges, exponents, reach, count, pool)
@@ -324,10 +324,22 @@ def _gather(proved: list[tuple[Any, ...]]) -> Multipliers:
     )
 
 
-def memory_needed(n: int, outputs: int) -> int:
-    """Return about how many bytes a solve takes: an n x n matrix per output in use, and rows.
+@dataclass(frozen=True)
+class Estimate:
+    """About how long a solve takes on this machine, and how much memory."""
 
-    At most half of the outputs are expected to be in use at a time.
+    seconds: float
+    bytes: int
+
+
+def estimate(n: int, outputs: int, edges: int) -> Estimate:
+    """Estimate a solve before it starts.
+
+    Two thirds of the outputs are expected to be in use at first: each has an n x n matrix, a byte
+    for every pair and direction, and some tens of rows an input. Seconds are measured ones, at
+    50 to 400 places on two cores, and the power of n that goes through them.
     """
-    in_use = outputs if outputs <= 24 else outputs // 2
-    return in_use * (8 * n * n + n * n + 80 * 24 * n) + 34 * 8 * n * n
+    in_use = outputs if outputs <= 24 else 2 * outputs // 3
+    memory = in_use * (8 * n * n + 2 * edges + 72 * 32 * n) + 34 * 8 * n * n
+    seconds = 0.6 * (n / 100) ** 2.8 * (outputs / 100) * 2 / cores()
+    return Estimate(max(0.01, seconds), memory)

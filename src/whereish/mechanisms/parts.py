@@ -1,0 +1,91 @@
+"""A lower bound on the loss for more places than an exact solve can take: part by part.
+
+Cut the places into parts, and ask of each part alone how little its share of the loss can be,
+with the pairs inside the part. Every private mechanism obeys those pairs, and its loss is the sum
+over the parts: so the sum of the parts' lower bounds is a lower bound of the whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whereish.measures import Proof, lower_bound
+from whereish.places import Array
+from whereish.programs import greedy_spanner
+from whereish.solvers import Multipliers, estimate, solve_structured
+
+_SMALLEST_PART = 50
+_SECONDS = 60.0
+_TOLERANCE = 1e-4
+
+
+def proof_by_parts(
+    prior: Array,
+    loss: Array,
+    epsilon: float,
+    metric: Array,
+    time_limit_s: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[Proof, float]:
+    """Return the best proof of a lower bound that the time allows, and the bound.
+
+    Parts that the time does not allow for count 0. Heavier parts come first.
+    """
+    start = time.perf_counter()
+    largest = _largest_part(len(loss), time_limit_s)
+    parts = _cut(metric, np.arange(len(metric)), largest)
+    parts.sort(key=lambda part: -prior[part].sum())
+    found: list[Multipliers] = []
+    for number, part in enumerate(parts):
+        if progress is not None:
+            progress(number, len(parts))
+        left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - start)
+        if left is not None and left <= 0:
+            break
+        if len(part) < 2:
+            continue
+        inside, names = metric[np.ix_(part, part)], part.astype(np.int32)
+        spanner = greedy_spanner(inside, 1.0)
+        solved = solve_structured(
+            prior[part], loss[part], spanner.edges, epsilon * spanner.lengths, epsilon * inside,
+            _TOLERANCE, left,
+        )  # fmt: skip
+        y = solved.multipliers
+        found.append(Multipliers(y.output, names[y.left], names[y.right], y.value))
+        if solved.stopped == "asked":
+            break
+    none = np.empty(0, np.int32)
+    proof = Proof(
+        epsilon,
+        np.concatenate([none, *(one.output for one in found)]),
+        np.concatenate([none, *(one.left for one in found)]),
+        np.concatenate([none, *(one.right for one in found)]),
+        np.concatenate([np.empty(0), *(one.value for one in found)]),
+    )
+    return proof, lower_bound(proof, prior, loss, metric)
+
+
+def _largest_part(n: int, time_limit_s: float | None) -> int:
+    """Return how large parts may be: the larger, the better the bound, and the longer it takes."""
+    allowed = _SECONDS if time_limit_s is None else time_limit_s
+    size = _SMALLEST_PART
+    while size < n and n / size * estimate(2 * size, 2 * size, 0).seconds < allowed:
+        size *= 2
+    return size
+
+
+def _cut(metric: Array, places: NDArray[np.int64], largest: int) -> list[NDArray[np.int64]]:
+    """Halve a set of places, between two far ends, until every part is small enough."""
+    if len(places) <= largest:
+        return [places]
+    one = places[metric[places[0], places].argmax()]
+    other = places[metric[one, places].argmax()]
+    order = places[np.argsort(metric[one, places] - metric[other, places], kind="stable")]
+    half = len(order) // 2
+    return _cut(metric, np.sort(order[:half]), largest) + _cut(
+        metric, np.sort(order[half:]), largest
+    )
