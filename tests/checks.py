@@ -122,3 +122,28 @@ def shortest_ways(
     for k, i, j in itertools.product(range(n), repeat=3):
         way[i][j] = min(way[i][j], way[i][k] + way[k][j])
     return way
+
+
+def proved_bound(
+    rows: Sequence[tuple[int, int, int, float]],
+    prior: Sequence[float],
+    loss: Sequence[Sequence[float]],
+    epsilon: float,
+    metric: Sequence[Sequence[float]],
+) -> float:
+    """LB(y) = sum over x of min over z of c - A'y, in exact arithmetic, for rows (z, i, j, y).
+
+    A row says k(j, z) >= exp(-eps d(i, j)) k(i, z). exp is rounded the other way than a proof
+    would like, by less than 2^-200.
+    """
+    rest = [
+        [Fraction(p) * Fraction(value) for value in row] for p, row in zip(prior, loss, strict=True)
+    ]
+    shrink: dict[tuple[int, int], Fraction] = {}
+    for z, i, j, y in rows:
+        assert y >= 0
+        if (i, j) not in shrink:
+            shrink[i, j] = 1 / exp_lower(Fraction(epsilon) * Fraction(metric[i][j]))
+        rest[j][z] -= Fraction(y)
+        rest[i][z] += Fraction(y) * shrink[i, j]
+    return float(sum(min(row) for row in rest))

@@ -201,8 +201,18 @@ def test_the_demo_talks_like_a_person(tmp_path: Path) -> None:
         (["build", "P", "--epsilon", "1", "-o", "."], 2, "is a folder"),
         (["build", "missing.csv", "--epsilon", "1", "-o", "K"], 2, "file that exists"),
         (
-            ["build", "P", "--epsilon", "1", "--time-limit", "1e-6", "-o", "K"]
-            + ["--solver", "highs-ipm"],
+            [
+                "build",
+                "P",
+                "--epsilon",
+                "1",
+                "--time-limit",
+                "1e-6",
+                "-o",
+                "K",
+                "--solver",
+                "highs-ipm",
+            ],
             3,
             "no solver had an answer within",
         ),

@@ -54,6 +54,8 @@ BRACKET = 1e-4
 STRUCTURED_FROM = 3_000
 # Above this many it is not done in an hour, and an answer with an open gap is better.
 HIGHS_UP_TO = 300_000
+# A loss of this share of what could be lost is none: no gap matters.
+NOTHING = 1e-12
 MEMORY_GB = 8.0
 
 
@@ -191,12 +193,11 @@ def optimal(
                 problem = f"{build.solver} returned a matrix that cannot be used: {broken}"
                 continue
             # A later answer as good as an earlier one whose gap stayed open settles the matter.
-            if (
-                best is None
-                or (stakes * found.matrix).sum() <= (1 + tolerance) * (stakes * best.matrix).sum()
-            ):
+            lost = float((stakes * found.matrix).sum())
+            if best is None or lost <= (1 + tolerance) * float((stakes * best.matrix).sum()):
                 best = found
-            if found.build.program_gap is None or found.build.program_gap <= tolerance:
+            gap = found.build.program_gap
+            if gap is None or gap <= tolerance or lost <= NOTHING * stakes.sum():
                 break
     except SolveError:
         if best is None:

@@ -1,0 +1,349 @@
+"""What proves that nothing private is better, and what catches a wrong proof or answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from dataclasses import replace
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import checks
+import strategies as some
+import whereish as wh
+from whereish.measures import privacy
+from whereish.solvers import Progress, Structured, solve_structured
+
+
+def optimum_of(places: wh.Places, prior: some.Floats, epsilon: float, **options: object) -> float:
+    exact = wh.optimal(places, prior, epsilon, solver="highs-dual-simplex", **options)  # type: ignore[arg-type]
+    return wh.quality_loss(exact, prior, options.get("quality_metric"))  # type: ignore[arg-type]
+
+
+def exactly(proof: wh.Proof, places: wh.Places, prior: some.Floats, loss: some.Floats) -> float:
+    rows = zip(
+        proof.output.tolist(),
+        proof.left.tolist(),
+        proof.right.tolist(),
+        proof.value.tolist(),
+        strict=True,
+    )
+    return checks.proved_bound(
+        list(rows), prior.tolist(), loss.tolist(), proof.epsilon, wh.euclidean(places).tolist()
+    )
+
+
+def scattered(seed: int, n: int = 14) -> tuple[wh.Places, some.Floats]:
+    rng = np.random.default_rng(seed)
+    return wh.Places.from_xy(rng.uniform(0, 4, (n, 2))), some.skewed(n, seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_exact_arithmetic_confirms_the_bound(seed: int) -> None:
+    places, prior = scattered(seed)
+    epsilon = (0.3, 1.07, 4.0)[seed % 3]
+    built = wh.optimal(places, prior, epsilon, solver="structured")
+    assert built.proof is not None
+    assert built.build.lower_bound_km is not None
+    bound = exactly(built.proof, places, prior, wh.euclidean(places))
+    assert bound == pytest.approx(built.build.lower_bound_km, rel=1e-11)
+    optimum = optimum_of(places, prior, epsilon)
+    assert optimum * (1 - 1e-6) - 1e-12 <= bound <= optimum * (1 + 1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(some.profiles(2, 8), st.floats(0.05, 6.0), st.data())
+def test_proofs_hold_for_whatever_is_generated(
+    profile: tuple[wh.Places, some.Floats], epsilon: float, data: st.DataObject
+) -> None:
+    """Graph metrics, losses that are no metric, outputs by number: bound <= optimum <= loss."""
+    places, prior = profile
+    n = len(places)
+    metric = data.draw(st.one_of(st.none(), some.graph_metrics(n)))
+    quality = data.draw(st.sampled_from([None, wh.discrete(n)]))
+    built = wh.optimal(
+        places, prior, epsilon, privacy_metric=metric, quality_metric=quality, solver="structured"
+    )
+    optimum = optimum_of(places, prior, epsilon, privacy_metric=metric, quality_metric=quality)
+    assert built.build.lower_bound_km is not None
+    assert built.build.lower_bound_km <= optimum + 1e-9
+    assert wh.quality_loss(built, prior, quality) == pytest.approx(optimum, rel=2e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("dilation", [1.05, 1.2, 1.5])
+def test_the_true_optimum_is_inside_the_bracket(dilation: float) -> None:
+    places, prior = scattered(3, 16)
+    built = wh.optimal(places, prior, 1.07, dilation, solver="structured")
+    truth = optimum_of(places, prior, 1.07)
+    assert built.build.lower_bound_km is not None
+    assert built.build.gap is not None
+    loss = wh.quality_loss(built, prior)
+    assert built.build.lower_bound_km <= truth * (1 + 1e-9) <= loss * (1 + 2e-9)
+    assert built.build.gap == pytest.approx(1 - built.build.lower_bound_km / loss)
+    assert built.build.program_gap is not None
+    assert built.build.program_gap <= 1e-6 < built.build.gap
+
+
+class TestPlantedFailures:
+    """Each must be caught by code that shares nothing with the solver."""
+
+    places, prior = scattered(1)
+    distances = wh.euclidean(places)
+
+    def proved(self) -> wh.Proof:
+        proof = wh.optimal(self.places, self.prior, 1.07, solver="structured").proof
+        assert proof is not None
+        return proof
+
+    def gap(self, proof: wh.Proof) -> float:
+        optimum = optimum_of(self.places, self.prior, 1.07)
+        return 1 - wh.lower_bound(proof, self.prior, self.distances, self.distances) / optimum
+
+    def test_a_negative_multiplier(self) -> None:
+        proof = self.proved()
+        value = proof.value.copy()
+        value[value.argmax()] *= -1
+        with pytest.raises(wh.GuaranteeError, match="a multiplier is negative"):
+            self.gap(replace(proof, value=value))
+
+    def test_a_wrong_sign(self) -> None:
+        """Rows read the other way round: then nothing is proved."""
+        proof = self.proved()
+        assert self.gap(proof) <= 1e-6
+        assert self.gap(replace(proof, left=proof.right, right=proof.left)) > 1e-3
+
+    def test_a_missing_multiplier(self) -> None:
+        proof = self.proved()
+        keep = np.arange(len(proof.value)) != proof.value.argmax()
+        names = ("output", "left", "right", "value")
+        less = replace(proof, **{name: getattr(proof, name)[keep] for name in names})
+        assert self.gap(less) > 1e-6
+
+    def test_rows_about_nothing(self) -> None:
+        proof = self.proved()
+        with pytest.raises(wh.GuaranteeError, match="about a place that is none"):
+            self.gap(replace(proof, left=proof.left + 100))
+        with pytest.raises(wh.GuaranteeError, match="about an output that is none"):
+            self.gap(replace(proof, output=proof.output + 100))
+
+    def test_a_missing_pair(self) -> None:
+        """Solved without one pair, the answer is too good to be private, and the check says so."""
+        spanner = wh.greedy_spanner(self.distances, 1.0)
+        caught = 0
+        for e in range(len(spanner.edges)):
+            keep = np.arange(len(spanner.edges)) != e
+            found = solve_structured(
+                self.prior, self.distances, spanner.edges[keep], 1.07 * spanner.lengths[keep],
+                1.07 * self.distances,
+            )  # fmt: skip
+            matrix = found.matrix / found.matrix.sum(axis=1, keepdims=True)
+            if found.loss < optimum_of(self.places, self.prior, 1.07) * (1 - 1e-6):
+                with pytest.raises(wh.GuaranteeError, match="not private"):
+                    privacy.check_private(matrix, 1.07, self.distances)
+                caught += 1
+        assert caught > 0
+
+    def test_a_stopped_iteration(self) -> None:
+        """The gap that independent code works out is open; what came is private all the same."""
+        built = wh.optimal(
+            self.places,
+            self.prior,
+            1.07,
+            solver="structured",
+            progress=lambda now: now.iteration < 4,
+        )
+        assert built.build.stopped == "asked"
+        assert built.build.gap is not None
+        assert built.build.gap > 1e-3
+        assert built.proof is not None
+        bound = wh.lower_bound(built.proof, self.prior, self.distances, self.distances)
+        assert (
+            bound < optimum_of(self.places, self.prior, 1.07) < wh.quality_loss(built, self.prior)
+        )
+        assert checks.broken_ratios(built.matrix.tolist(), 1.07, self.places.xy.tolist()) == []
+
+
+class TestStopping:
+    places, prior = some.grid(6, 5), some.skewed(30)
+
+    def solve(self, progress: object) -> Structured:
+        distances = wh.euclidean(self.places)
+        spanner = wh.greedy_spanner(distances, 1.0)
+        return solve_structured(
+            self.prior, distances, spanner.edges, 1.07 * spanner.lengths, 1.07 * distances,
+            progress=progress,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def test_ctrl_c_ends_it_with_the_best_so_far(self) -> None:
+        before = signal.getsignal(signal.SIGINT)
+
+        def interrupt(now: Progress) -> None:
+            if now.iteration == 5:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        found = self.solve(interrupt)
+        assert found.stopped == "asked"
+        assert found.iterations <= 7
+        assert signal.getsignal(signal.SIGINT) is before
+
+    def test_a_second_ctrl_c_is_an_interrupt(self) -> None:
+        def interrupt(now: Progress) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        with pytest.raises(KeyboardInterrupt):
+            self.solve(interrupt)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_another_thread_may_solve(self) -> None:
+        found: list[Structured] = []
+        thread = threading.Thread(target=lambda: found.append(self.solve(None)))
+        thread.start()
+        thread.join()
+        assert found[0].stopped == "solved"
+
+    def test_a_loose_tolerance_is_quicker(self) -> None:
+        seen: list[int] = []
+        for tolerance in (1e-2, 1e-8):
+            count: list[Progress] = []
+            built = wh.optimal(
+                self.places, self.prior, 1.07, tolerance=tolerance, progress=count.append,
+                solver="structured",
+            )  # fmt: skip
+            assert built.build.gap is not None
+            assert built.build.gap <= tolerance
+            seen.append(len(count))
+        assert seen[0] < seen[1]
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.07, 3.0, 10.0, 25.0, 50.0])
+def test_epsilon_from_tiny_to_huge(epsilon: float) -> None:
+    """25 places, 7 km across: the gap closes, the repair costs next to nothing, no ratio breaks."""
+    rng = np.random.default_rng(int(epsilon * 100))
+    xy = np.array([[1.4 * i, 1.4 * j] for j in range(5) for i in range(5)])
+    places, prior = wh.Places.from_xy(xy + rng.uniform(0, 0.2, xy.shape)), some.skewed(25, 7)
+    built = wh.optimal(places, prior, epsilon, solver="structured")
+    loss = wh.quality_loss(built, prior)
+    assert built.build.gap is not None
+    assert built.build.gap <= 1e-6 or loss < 1e-12
+    assert built.build.repair_cost_km is not None
+    assert built.build.repair_cost_km <= 1e-6 * loss
+    assert checks.broken_ratios(built.matrix.tolist(), epsilon, places.xy.tolist()) == []
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.07, 20.0])
+def test_degenerate_places(epsilon: float) -> None:
+    rng = np.random.default_rng(5)
+    kinds = {
+        "two": [[0, 0], [1, 0]],
+        "collinear": [[0.7 * i, 0] for i in range(12)],
+        "one metre and 30 km": [
+            *rng.uniform(0, 0.003, (6, 2)),
+            *(30 + rng.uniform(0, 0.003, (6, 2))),
+        ],
+    }
+    for name, xy in kinds.items():
+        places = wh.Places.from_xy(np.array(xy))
+        n = len(places)
+        for prior in (some.skewed(n, 2), np.eye(1, n, 1)[0]):
+            built = wh.optimal(places, prior, epsilon, solver="structured")
+            assert built.build.gap is not None
+            assert built.build.gap <= 1e-6 or wh.quality_loss(built, prior) < 1e-9, name
+            optimum = optimum_of(places, prior, epsilon)
+            assert wh.quality_loss(built, prior) == pytest.approx(optimum, rel=2e-6, abs=1e-8), name
+
+
+class TestClosedForm:
+    def test_it_is_private_and_says_what_it_is(self) -> None:
+        places, prior = some.grid(5, 4), some.skewed(20)
+        built = wh.closed_form(places, prior, 1.07)
+        assert built.build.method == "tight-constraints+remap"
+        assert checks.broken_ratios(built.matrix.tolist(), 1.07, places.xy.tolist()) == []
+        assert wh.quality_loss(built, prior) <= wh.quality_loss(
+            wh.tight_constraints(places, 1.07), prior
+        )
+
+    def test_planar_laplace_where_tight_constraints_do_not_exist(self) -> None:
+        places, prior = some.grid(5, 4), some.skewed(20)
+        with pytest.raises(wh.SolveError):
+            wh.tight_constraints(places, 0.2)
+        built = wh.closed_form(places, prior, 0.2)
+        assert built.build.method == "planar-laplace+remap"
+        assert "does not exist" in built.build.notes[0]
+        along = wh.graph_metric(20, [[i, i + 1] for i in range(19)] + [[0, 10]], np.full(20, 0.3))
+        other = wh.closed_form(places, prior, 0.2, privacy_metric=along, outputs=[0, 3, 9])
+        assert other.matrix.shape == (20, 3)
+        assert checks.broken_ratios(other.matrix.tolist(), 0.2, metric=along.tolist()) == []
+
+    def test_how_far_it_is_from_optimal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("whereish.mechanisms.parts._SMALLEST_PART", 12)
+        monkeypatch.setattr("whereish.mechanisms.parts._SECONDS", 0.0)
+        places, prior = some.grid(6, 5), some.skewed(30)
+        parts: list[tuple[int, int]] = []
+        built = wh.how_far(
+            wh.closed_form(places, prior, 1.07), prior, progress=lambda *p: parts.append(p)
+        )
+        assert parts == [(i, 4) for i in range(4)]
+        optimum = optimum_of(places, prior, 1.07)
+        assert built.proof is not None
+        assert built.build.lower_bound_km is not None
+        assert 0.3 * optimum < built.build.lower_bound_km <= optimum * (1 + 1e-9)
+        bound = exactly(built.proof, places, prior, wh.euclidean(places))
+        assert bound == pytest.approx(built.build.lower_bound_km, rel=1e-11)
+        with pytest.raises(wh.InputError, match="promises none"):
+            wh.how_far(wh.optimal_privacy(places, prior, 0.5), prior)
+
+    def test_auto_chooses_and_says_why(self) -> None:
+        places, prior = some.grid(5, 5), some.skewed(25)
+        plans: list[wh.Plan] = []
+        exact = wh.optimal(places, prior, 1.07, method="auto", announce=plans.append)
+        assert (exact.build.method, plans[-1].method) == ("optimal", "exact")
+        assert plans[-1].constraints == exact.build.constraints
+        small = wh.optimal(
+            places, prior, 1.07, method="auto", memory_limit_gb=1e-4, announce=plans.append
+        )
+        assert small.build.method == "tight-constraints+remap"
+        assert "0.0001 GB is allowed" in plans[-1].why
+        assert plans[-1].why in small.build.notes[-1]
+        quick = wh.optimal(places, prior, 1.07, method="auto", time_limit_s=1e-6)
+        assert "1e-06 s is allowed" in quick.build.notes[-1]
+        with pytest.raises(wh.InputError, match="method must be one of exact, closed-form, auto"):
+            wh.optimal(places, prior, 1.07, method="best")
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_compiled_and_plain_checks_agree(zeros: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    places = wh.Places.from_xy(rng.uniform(0, 3, (21, 2)))
+    matrix = rng.gamma(0.3, size=(21, 17))
+    if zeros:
+        matrix[:, 4] = 0.0
+        matrix[3, 5] = 0.0
+    matrix /= matrix.sum(axis=1, keepdims=True)
+    given_ = wh.Mechanism(matrix, places, places.subset(range(17)))
+    plain = wh.tightest_epsilon(given_)
+    monkeypatch.setattr(privacy, "_MANY", 0)
+    compiled = wh.tightest_epsilon(given_)
+    assert compiled == pytest.approx(float(plain), rel=1e-14)
+    assert (compiled.pair, compiled.output) == (plain.pair, plain.output)
+    assert np.isinf(plain) == zeros
+
+
+def test_compiled_and_plain_repairs_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    from whereish.release.repair import repair
+
+    places, prior = scattered(4, 20)
+    distances = wh.euclidean(places)
+    rough = wh.optimal(places, prior, 1.07).matrix + np.random.default_rng(0).uniform(
+        -1e-9, 1e-9, (20, 20)
+    )
+    plain = repair(rough, 1.07, distances)
+    monkeypatch.setattr(sys.modules["whereish.release.repair"], "_MANY", 0)
+    compiled = repair(rough, 1.07, distances)
+    assert compiled.mix == pytest.approx(plain.mix, rel=1e-12)
+    assert np.abs(compiled.matrix - plain.matrix).max() < 1e-16
