@@ -159,6 +159,11 @@ def test_threads_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("whereish.solvers.blocks._WORTH_THREADS", 0)
     places, prior, epsilon = instance(4)
     one, two, seven = (direct(places, prior, epsilon, threads=t) for t in (1, 2, 7))
+    monkeypatch.setattr("whereish.solvers.blocks._WORTH_THREADS", 1e18)
+    alone = direct(places, prior, epsilon)
+    assert alone.iterations == one.iterations
+    assert alone.loss == pytest.approx(one.loss, rel=1e-9)
+    assert np.abs(alone.matrix - one.matrix).max() < 1e-6
     for other in (two, seven):
         assert (one.matrix == other.matrix).all()
         assert (one.loss, one.bound, one.iterations) == (other.loss, other.bound, other.iterations)

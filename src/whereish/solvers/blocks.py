@@ -27,7 +27,7 @@ _MOST = 300.0  # no exponent needs to be larger: exp(-300) is nothing, and not 0
 _DYING = 1e-4
 _NEW_SHARE = 0.01
 _PARTS = 16  # the coupling is added up in this many parts, on any number of threads
-_WORTH_THREADS = 2e6
+_WORTH_THREADS = 4e6
 
 
 class Program:
@@ -206,6 +206,11 @@ class Iterate:
     def step(self) -> bool:
         """Take one predictor-corrector step; False if the numbers no longer allow one."""
         program, s = self.program, self.s
+        if self.work < _WORTH_THREADS:
+            stepped, self.b, self.mu = kernels.step_alone(
+                s, program.pairs, self.b, self.mu, _STEP, _CORRECTORS, _LONG
+            )
+            return bool(stepped)
         m, n = s.k.shape
         cuts = spans(m, self.work)
         parts, inverse = np.empty((2, len(cuts), n, n))
@@ -228,39 +233,39 @@ class Iterate:
             program.share(kernels.direct_all, m, light, s, db, d_slack, d_dual, u)
             return db, _longest(s.primal, share), _longest(s.other, share)
 
-        total = kernels.complementarity(s, 0.0, 0.0)
+        d_slack, d_dual, try_slack, try_dual = s.d_slack, s.d_dual, s.try_slack, s.try_dual
+        total = kernels.complementarity(s, d_slack, d_dual, 0.0, 0.0)
         rows = s.count.sum()
         u, try_u = np.empty((2, m, n))
-        _, primal, other = direct(s.d_slack, s.d_dual, u, 1.0)
-        after = kernels.complementarity(s, primal, other)
+        _, primal, other = direct(d_slack, d_dual, u, 1.0)
+        after = kernels.complementarity(s, d_slack, d_dual, primal, other)
         aim = total / rows * max(after / total, 1e-4) ** 3
-        program.share(kernels.correct_all, m, light, s, aim, 0.0, 0.0)
-        db, primal, other = direct(s.d_slack, s.d_dual, u, _STEP)
+        program.share(kernels.correct_all, m, light, s, d_slack, d_dual, aim, 0.0, 0.0)
+        db, primal, other = direct(d_slack, d_dual, u, _STEP)
         for _ in range(_CORRECTORS):
             if primal + other > _LONG:
                 break
             program.share(
-                kernels.correct_all, m, light, s, aim,
+                kernels.correct_all, m, light, s, d_slack, d_dual, aim,
                 min(1.0, 1.1 * primal + 0.3), min(1.0, 1.1 * other + 0.3),
             )  # fmt: skip
-            try_db, try_primal, try_other = direct(s.try_slack, s.try_dual, try_u, _STEP)
+            try_db, try_primal, try_other = direct(try_slack, try_dual, try_u, _STEP)
             if not try_primal + try_other > primal + other + 0.02:
                 break
             db, primal, other = try_db, try_primal, try_other
             u, try_u = try_u, u
-            s = s._replace(
-                d_slack=s.try_slack, d_dual=s.try_dual, try_slack=s.d_slack, try_dual=s.d_dual
-            )
+            d_slack, try_slack = try_slack, d_slack
+            d_dual, try_dual = try_dual, d_dual
         program.share(kernels.limit_all, m, light, s, program.pairs, u)
         primal = min(primal, _longest(s.primal, _STEP))
         if not (np.isfinite(primal + other) and np.isfinite(db).all() and np.isfinite(u).all()):
             return False
         self.b = self.b + other * db
-        self.mu = kernels.complementarity(s, primal, other) / rows
+        self.mu = kernels.complementarity(s, d_slack, d_dual, primal, other) / rows
         program.share(
-            kernels.advance_all, m, light, s, program.pairs, u, primal, other, self.mu, self.b
-        )
-        self.s = s
+            kernels.advance_all, m, light, s, program.pairs, d_slack, d_dual, u, primal, other,
+            self.mu, self.b,
+        )  # fmt: skip
         return True
 
     def drop(self) -> None:

@@ -394,7 +394,7 @@ def factor_all(low, high, s, b, part, inverse):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def correct_all(low, high, s, mu, primal, other):
+def correct_all(low, high, s, d_slack_of, d_dual_of, mu, primal, other):
     """Solve blocks for a step towards slack * dual = mu.
 
     With step lengths 0 this is Mehrotra's corrector: the affine step's second-order term is
@@ -405,7 +405,7 @@ def correct_all(low, high, s, mu, primal, other):
     for z in range(low, high):
         count = s.count[z]
         slack, dual, want = s.slack[z], s.dual[z], s.want[z]
-        d_slack, d_dual = s.d_slack[z], s.d_dual[z]
+        d_slack, d_dual = d_slack_of[z], d_dual_of[z]
         if primal == 0.0:
             for r in range(count):
                 want[r] = mu - slack[r] * dual[r] - d_slack[r] * d_dual[r]
@@ -492,26 +492,26 @@ def couple(s, root):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def complementarity(s, primal, other):
+def complementarity(s, d_slack, d_dual, primal, other):
     """Return sum slack * dual after steps of these lengths."""
     total = 0.0
     for z in range(len(s.count)):
         for r in range(s.count[z]):
-            total += (s.slack[z, r] + primal * s.d_slack[z, r]) * (
-                s.dual[z, r] + other * s.d_dual[z, r]
+            total += (s.slack[z, r] + primal * d_slack[z, r]) * (
+                s.dual[z, r] + other * d_dual[z, r]
             )
     return total
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def advance_all(low, high, s, pairs, u, primal, other, mu, b):
+def advance_all(low, high, s, pairs, d_slack, d_dual, u, primal, other, mu, b):
     """Take the step, constrain the pairs that came near, work out reduced costs."""
     n = s.k.shape[1]
     multiplier = np.empty(s.rows_i.shape[1])
     for z in range(low, high):
         k, i, j, dual, before = s.k[z], s.rows_i[z], s.rows_j[z], s.dual[z], s.count[z]
         move_rows(
-            j, before, s.slack[z], s.lack[z], dual, s.d_slack[z], s.d_dual[z], u[z], primal, other
+            j, before, s.slack[z], s.lack[z], dual, d_slack[z], d_dual[z], u[z], primal, other
         )
         for x in range(n):
             k[x] *= 1.0 + primal * u[z, x]
@@ -540,3 +540,56 @@ def shortfall(k, interior, pairs):
                 there = interior[z, j] - q * interior[z, i]
                 share = max(share, here / (here - there))
     return share
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _longest(inverse, share):
+    return min(1.0, share / max(inverse.max(), 1e-300))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def step_alone(s, pairs, b, mu, share, correctors, long):
+    """Take one whole step without leaving compiled code: for programs too small to share out.
+
+    It does what `whereish.solvers.blocks.Iterate.step` does with threads, number for number. Return
+    whether it could, the new b and the new mu.
+    """
+    m, n = s.k.shape
+    part, inverse = np.empty((n, n)), np.empty((n, n))
+    factor_all(0, m, s, b, part, inverse)
+    if s.stop[0] != 0 or s.trouble.any() or factor_coupling(part) != 0:
+        return False, b, mu
+    d_slack, d_dual, try_slack, try_dual = s.d_slack, s.d_dual, s.try_slack, s.try_dual
+    u, try_u = np.empty((m, n)), np.empty((m, n))
+    total = complementarity(s, d_slack, d_dual, 0.0, 0.0)
+    rows = s.count.sum()
+    direct_all(0, m, s, couple(s, part), d_slack, d_dual, u)
+    primal, other = _longest(s.primal, 1.0), _longest(s.other, 1.0)
+    after = complementarity(s, d_slack, d_dual, primal, other)
+    aim = total / rows * max(after / total, 1e-4) ** 3
+    correct_all(0, m, s, d_slack, d_dual, aim, 0.0, 0.0)
+    db = couple(s, part)
+    direct_all(0, m, s, db, d_slack, d_dual, u)
+    primal, other = _longest(s.primal, share), _longest(s.other, share)
+    for _ in range(correctors):
+        if primal + other > long:
+            break
+        further, beyond = min(1.0, 1.1 * primal + 0.3), min(1.0, 1.1 * other + 0.3)
+        correct_all(0, m, s, d_slack, d_dual, aim, further, beyond)
+        try_db = couple(s, part)
+        direct_all(0, m, s, try_db, try_slack, try_dual, try_u)
+        try_primal, try_other = _longest(s.primal, share), _longest(s.other, share)
+        if not try_primal + try_other > primal + other + 0.02:
+            break
+        db, primal, other = try_db, try_primal, try_other
+        u, try_u = try_u, u
+        d_slack, try_slack = try_slack, d_slack
+        d_dual, try_dual = try_dual, d_dual
+    limit_all(0, m, s, pairs, u)
+    primal = min(primal, _longest(s.primal, share))
+    if not (np.isfinite(primal + other) and np.isfinite(db).all() and np.isfinite(u).all()):
+        return False, b, mu
+    b = b + other * db
+    mu = complementarity(s, d_slack, d_dual, primal, other) / rows
+    advance_all(0, m, s, pairs, d_slack, d_dual, u, primal, other, mu, b)
+    return True, b, mu
