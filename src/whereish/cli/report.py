@@ -120,7 +120,7 @@ def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
         if built.gap <= _PROVED:
             words = f"proved within {max(built.gap, 0.0):.1e}: nothing with this privacy"
         elif built.program_gap is not None and built.program_gap <= _PROVED:
-            words = f"at most {built.gap:.1%} better, for the dilation: nothing with this privacy"
+            words = f"within {built.gap:.1%}, for the dilation: nothing with this privacy"
         else:
             words = f"NOT REACHED, {built.gap:.1%} may be left: nothing with this privacy"
         say(f"  optimum       {words} loses less than {bound}")

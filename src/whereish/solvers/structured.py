@@ -30,7 +30,8 @@ from whereish.threads import cores
 if TYPE_CHECKING:
     from whereish.solvers.blocks import Program
 
-_ROUGH = 3e-2
+# Gaps at which outputs left out are priced on the way: one found late costs more of the way.
+_STAGE, _STAGES, _MANY = (1e-2,), (3e-2, 1e-3), 100
 _ROUNDS = 30
 _ITERATIONS = 300
 
@@ -189,8 +190,10 @@ class _Solve:
         self.multipliers = _gather([])
 
     def to(self, tolerance: float) -> Structured:
-        target, snapshot = max(_ROUGH, tolerance), None
-        stopped = "solved"
+        on_the_way = _STAGES if self.program.n >= _MANY else _STAGE
+        stages = [stage for stage in on_the_way if stage > 3 * tolerance]
+        target = stages.pop(0) if stages else 0.5 * tolerance
+        snapshot, stopped = None, "solved"
         for _ in range(_ROUNDS):
             stopped = self.descend(target)
             solved = stopped == "solved"
@@ -209,7 +212,7 @@ class _Solve:
                 break
             elif target > tolerance:
                 snapshot = self.at.snapshot()
-                target = 0.5 * tolerance
+                target = stages.pop(0) if stages else 0.5 * tolerance
             else:
                 target *= 0.3
         matrix = np.zeros((self.program.n, self.program.m))
