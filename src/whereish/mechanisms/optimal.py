@@ -46,8 +46,8 @@ from whereish.solvers import (
     solve_structured,
 )
 
-# The relative gap that counts as solved, and the share of it that the structured solver aims at.
-TOLERANCE, AIM = 1e-6, 0.2
+# The relative gap that counts as solved.
+TOLERANCE = 1e-6
 # The lower end of the bracket around the true optimum need not be as exact.
 BRACKET = 1e-4
 # Below this many constraints HiGHS is done at once, and exact to the last digit.
@@ -285,7 +285,7 @@ def _answers(task: _Task, solver: str, form: str | None, constraints: int) -> It
     # Only the structured solver has something to hand over when its time is up.
     suits = constraints >= STRUCTURED_FROM or task.time_limit_s is not None
     if solver == "structured" or (solver == "auto" and form is None and suits):
-        found = task.structured(level, AIM * task.tolerance, task.time_limit_s)
+        found = task.structured(level, task.tolerance, task.time_limit_s)
         stopped = found.stopped if found.stopped in ("time", "asked") else None
         # At the full epsilon, any multipliers on any pairs bound every mechanism with this
         # privacy. With a dilation, those that are best there are others than those found here.

@@ -198,7 +198,17 @@ class Iterate:
             shrink_of = self.program.pairs.shrink_of
             kernels.reduced_cost(s.cost[z], s.k[z], i, j, count, s.dual[z], shrink_of, reduced[z])
             kernels.clean(
-                self.b, s.k[z], i, j, count, s.dual[z], shrink_of, s.order[z], reduced[z], y
+                self.b,
+                s.cost[z],
+                s.k[z],
+                i,
+                j,
+                count,
+                s.dual[z],
+                shrink_of,
+                s.order[z],
+                reduced[z],
+                y,
             )
             found.append((i[:count].copy(), j[:count].copy(), y[:count]))
         return reduced, found

@@ -47,6 +47,7 @@ _potrs = types.ExternalFunction("whereish_dpotrs", _NOTHING(*[_ADDRESS] * 8))
 _RIDGE = 1e-13
 _NEAR = 0.2  # a pair joins below this share of the slack it could have
 _FAR_OFF = 2.0
+_HAIR = 4e-15
 _FRESH = 1e-5
 _GROWTH = 10.0
 _PASSES = 4
@@ -297,7 +298,7 @@ def reduced_cost(cost, k, rows_i, rows_j, count, dual, shrink_of, reduced):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def clean(aim, k, rows_i, rows_j, count, dual, shrink_of, order, reduced, multiplier):
+def clean(aim, cost, k, rows_i, rows_j, count, dual, shrink_of, order, reduced, multiplier):
     """Lift reduced costs that are below their aim: by less y, and never a negative one.
 
     Far from the output k is tiny, and a scaled multiplier's rounding is large against c. There a
@@ -314,18 +315,20 @@ def clean(aim, k, rows_i, rows_j, count, dual, shrink_of, order, reduced, multip
         head[j] = r
         multiplier[r] = dual[r] / k[j]
     for _ in range(_PASSES):
-        changed = False
+        lifted = False
         for x in order:
-            missing = aim[x] - reduced[x]
+            # A little more than needed, for whoever adds the same numbers up in another order.
+            missing = aim[x] + _HAIR * abs(cost[x]) - reduced[x]
             if missing <= 0.0:
                 continue
-            # First from those that have more than they need.
+            # First from those that have more than they need, then from the largest.
             r = head[x]
             while r >= 0 and missing > 0.0:
                 i = rows_i[r]
                 spare = (reduced[i] - aim[i]) / shrink_of[i, x]
                 less = min(missing, multiplier[r], spare)
                 if less > 0.0:
+                    lifted = True
                     multiplier[r] -= less
                     reduced[x] += less
                     reduced[i] -= less * shrink_of[i, x]
@@ -340,15 +343,22 @@ def clean(aim, k, rows_i, rows_j, count, dual, shrink_of, order, reduced, multip
                     r = after[r]
                 if largest < 0 or multiplier[largest] <= 0.0:
                     break
+                lifted = True
                 less = min(missing, multiplier[largest])
                 multiplier[largest] -= less
                 reduced[x] += less
                 i = rows_i[largest]
                 reduced[i] -= less * shrink_of[i, x]
                 missing -= less
-                changed = True
-        if not changed:
+        if not lifted:
             break
+        # What was huge and is small now has lost its digits: work it out afresh.
+        for x in range(n):
+            reduced[x] = cost[x]
+        for r in range(count):
+            i, j = rows_i[r], rows_j[r]
+            reduced[j] -= multiplier[r]
+            reduced[i] += multiplier[r] * shrink_of[i, j]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -521,7 +531,19 @@ def advance_all(low, high, s, pairs, d_slack, d_dual, u, primal, other, mu, b):
         reduced_cost(s.cost[z], k, i, j, count, dual, pairs.shrink_of, s.reduced[z])
         for x in range(n):
             s.residual[z, x] = s.reduced[z, x] - b[x]
-        clean(b, k, i, j, count, dual, pairs.shrink_of, s.order[z], s.reduced[z], multiplier)
+        clean(
+            b,
+            s.cost[z],
+            k,
+            i,
+            j,
+            count,
+            dual,
+            pairs.shrink_of,
+            s.order[z],
+            s.reduced[z],
+            multiplier,
+        )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

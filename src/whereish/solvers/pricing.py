@@ -137,7 +137,7 @@ def _write(gain, reach, before, shrink_of, bids, rounds, multipliers):
     for a in range(len(supplies)):
         j = supplies[a]
         for c in range(len(needy)):
-            flow = weights[a, c] * gain[j]
+            flow = weights[a, c] * gain[j] * (1.0 - 1e-14)  # or rounding would take too much
             if flow == 0.0:
                 continue
             steps = 0
@@ -213,7 +213,7 @@ def price_all(
                 residual[x] = reduced[z, x] - t * weight[x]
                 aim[x] = min(0.0, t) * weight[x]
             clean(
-                aim, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, order[z],
+                aim, c, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, order[z],
                 reduced[z], multipliers[z],
             )  # fmt: skip
             for x in range(n):

@@ -83,6 +83,8 @@ def compare(
     """
     places, prior = profile.places, profile.prior
     best = optimal(places, prior, epsilon, dilation, solver=solver, time_limit_s=time_limit_s)
+    if best.build.stopped == "asked":
+        raise KeyboardInterrupt  # half an optimum is nothing to compare with
     yield measure("optimal", best, profile)
     loss = quality_loss(best, prior)
     makers: list[tuple[str, Callable[[], Mechanism]]] = [
