@@ -64,7 +64,7 @@ class Program:
 
     @cached_property
     def ways(self) -> tuple[Array, NDArray[np.int32]]:
-        """exp(-length) of the shortest way along the pairs, and the last place but one on it."""
+        """The length of the shortest way along the pairs, and the last place but one on it."""
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import floyd_warshall
 
@@ -72,7 +72,7 @@ class Program:
         data = np.maximum(self.exponents, 1e-300)
         graph = coo_array((data, tuple(self.edges.T)), shape=(self.n, self.n)).tocsr()
         lengths, before = floyd_warshall(graph, directed=False, return_predecessors=True)
-        return np.exp(-lengths), before
+        return lengths, before
 
     def share(self, kernel: Any, items: int, work: float, *arguments: Any) -> None:
         """Run a kernel over all items, on several threads where that is worth their start."""

@@ -38,18 +38,20 @@ def first_rows(n: int, edges: NDArray[np.int64], exponents: Array) -> NDArray[np
     return rows
 
 
-def likely_outputs(prior: Array, loss: Array, reach: Array) -> NDArray[np.int64]:
+def likely_outputs(prior: Array, loss: Array, lengths: Array) -> NDArray[np.int64]:
     """Guess the outputs in use: those of the tight-constraints mechanism after its best remap.
 
-    At this epsilon, and at one a little smaller: together they miss half as many as the first
-    alone, and an output missed costs more iterations than one too many.
+    ``lengths`` are those of the shortest ways along the pairs: with a dilation they, and not the
+    distances, say what may be told apart. At this epsilon, and at one a little smaller: together
+    they miss half as many as the first alone, and an output missed costs more iterations than
+    one too many.
     """
     n, m = loss.shape
     if m <= 12:
         return np.arange(m)
     likely = np.zeros(m, dtype=bool)
     for share in (1.0, 0.8):
-        kernel = np.exp(-share * reach)
+        kernel = np.exp(-share * lengths)
         try:
             weights = np.linalg.solve(kernel, np.ones(n))
         except np.linalg.LinAlgError:

@@ -246,7 +246,7 @@ def price_all(
             )  # fmt: skip
             if trouble != 0:
                 break
-            w_tau = solve_block(factor, g, ground_h, sigma, push, 1.0 - off, w_v, scratch)
+            w_tau = solve_block(factor, g, ground_h, sigma, push, 1.0 - off, w_v)
             curve = 0.0
             for x in range(n):
                 curve += push[x] * (w_v[x] + w_tau)
@@ -260,7 +260,7 @@ def price_all(
                     rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], want, k[z], residual,
                     right,
                 )  # fmt: skip
-                tau = solve_block(factor, g, ground_h, sigma, right, whole, v, scratch)
+                tau = solve_block(factor, g, ground_h, sigma, right, whole, v)
                 reach = off
                 for x in range(n):
                     reach -= push[x] * (v[x] + tau)

@@ -133,7 +133,7 @@ def solve_structured(
     with quiet, _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(count) as pool:
         program = Program(prior, loss, edges, exponents, reach, count, pool)
         with _stoppable(program):
-            seeds = likely_outputs(prior, loss, reach)
+            seeds = likely_outputs(prior, loss, program.ways[0])
             solve = _Solve(program, seeds, start, time_limit_s, progress)
             return solve.to(tolerance)
 
@@ -278,7 +278,8 @@ class _Solve:
         if not len(out):
             self.keep(float(bound_x.sum()), proved)
             return out
-        ways, before = program.ways
+        lengths, before = program.ways
+        ways = np.exp(-lengths)
         gain = program.cost[out] - bound_x
         left, bids = np.empty(len(out)), np.empty((len(out), n))
         rounds = np.zeros(len(out), np.int64)
