@@ -17,7 +17,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from rich.table import Table
 
 import whereish as wh
 from whereish.measures import lower_bound
-from whereish.solvers import Structured, kernels, solve_structured
+from whereish.solvers import Structured, blocks, kernels, solve_structured
 from whereish.threads import cores
 
 HERE = Path(__file__).parent
@@ -181,12 +180,13 @@ def many_priors(console: Console, count: int = 86) -> dict[str, Any]:
 
 
 def where_time_goes(console: Console, n: int) -> dict[str, Any]:
-    """Split a solve on one thread into LAPACK, passes over rows and pairs, and the rest."""
+    """Split a solve on one thread into LAPACK, passes over rows, pairs and triangles, the rest."""
     from scipy.linalg import lapack
+    from threadpoolctl import threadpool_limits
 
     one = task(n, 1.0, 0, 0.0)
     spent = dict.fromkeys(("factor_all", "correct_all", "direct_all", "advance_all"), 0.0)
-    solves = {"factor": 0, "solve": 0}
+    factored = [0]
     kept = {name: getattr(kernels, name) for name in spent}
 
     def watch(name: str) -> Any:
@@ -194,34 +194,34 @@ def where_time_goes(console: Console, n: int) -> dict[str, Any]:
             start = time.perf_counter()
             kept[name](low, high, *arguments)
             spent[name] += time.perf_counter() - start
-            solves["factor" if name == "factor_all" else "solve"] += high - low
+            factored[0] += (high - low) * (name == "factor_all")
 
         return call
 
     for name in spent:
         setattr(kernels, name, watch(name))
+    worth, blocks._WORTH_THREADS = (
+        blocks._WORTH_THREADS,
+        0.0,
+    )  # so that kernels are called one by one
     try:
+        ours(one, threads=1)
+        spent.update(dict.fromkeys(spent, 0.0))
+        factored[0] = 0
         start = time.perf_counter()
         ours(one, threads=1)
         total = time.perf_counter() - start
     finally:
+        blocks._WORTH_THREADS = worth
         for name, kernel in kept.items():
             setattr(kernels, name, kernel)
-    matrix = np.eye(n) + 0.5 / n
-    factor, _ = lapack.dpotrf(matrix)
-    right = np.ones(n)
-    costs = []
-    call: Callable[[], object]
-    for call in (
-        lambda: lapack.dpotri(lapack.dpotrf(matrix)[0]),
-        lambda: lapack.dpotrs(factor, right),
-    ):
-        count = max(3, int(3e7 / n**3))
-        start = time.perf_counter()
+    matrix = np.asfortranarray(np.eye(n) + 0.5 / n)
+    count = max(3, int(3e7 / n**3))
+    start = time.perf_counter()
+    with threadpool_limits(1, user_api="blas"):
         for _ in range(count):
-            call()
-        costs.append((time.perf_counter() - start) / count)
-    in_lapack = costs[0] * solves["factor"] + costs[1] * (solves["solve"] + 2 * solves["factor"])
+            lapack.dpotri(lapack.dpotrf(matrix)[0])
+    in_lapack = (time.perf_counter() - start) / count * factored[0]
     shares = {
         "lapack": in_lapack / total,
         "passes": max(0.0, (sum(spent.values()) - in_lapack) / total),
