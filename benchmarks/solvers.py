@@ -26,7 +26,7 @@ from rich.table import Table
 
 import whereish as wh
 from whereish.measures import lower_bound
-from whereish.solvers import Structured, blocks, kernels, solve_structured
+from whereish.solvers import Structured, blocks, passes, solve_structured
 from whereish.threads import cores
 
 HERE = Path(__file__).parent
@@ -187,7 +187,7 @@ def where_time_goes(console: Console, n: int) -> dict[str, Any]:
     one = task(n, 1.0, 0, 0.0)
     spent = dict.fromkeys(("factor_all", "correct_all", "direct_all", "advance_all"), 0.0)
     factored = [0]
-    kept = {name: getattr(kernels, name) for name in spent}
+    kept = {name: getattr(passes, name) for name in spent}
 
     def watch(name: str) -> Any:
         def call(low: int, high: int, *arguments: Any) -> None:
@@ -199,7 +199,7 @@ def where_time_goes(console: Console, n: int) -> dict[str, Any]:
         return call
 
     for name in spent:
-        setattr(kernels, name, watch(name))
+        setattr(passes, name, watch(name))
     worth, blocks._WORTH_THREADS = (
         blocks._WORTH_THREADS,
         0.0,
@@ -214,7 +214,7 @@ def where_time_goes(console: Console, n: int) -> dict[str, Any]:
     finally:
         blocks._WORTH_THREADS = worth
         for name, kernel in kept.items():
-            setattr(kernels, name, kernel)
+            setattr(passes, name, kernel)
     matrix = np.asfortranarray(np.eye(n) + 0.5 / n)
     count = max(3, int(3e7 / n**3))
     start = time.perf_counter()

@@ -6,7 +6,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -20,9 +22,9 @@ from whereish.measures import privacy
 from whereish.solvers import Progress, Structured, solve_structured
 
 
-def optimum_of(places: wh.Places, prior: some.Floats, epsilon: float, **options: object) -> float:
-    exact = wh.optimal(places, prior, epsilon, solver="highs-dual-simplex", **options)  # type: ignore[arg-type]
-    return wh.quality_loss(exact, prior, options.get("quality_metric"))  # type: ignore[arg-type]
+def optimum_of(places: wh.Places, prior: some.Floats, epsilon: float, **options: Any) -> float:
+    exact = wh.optimal(places, prior, epsilon, solver="highs-dual-simplex", **options)
+    return wh.quality_loss(exact, prior, options.get("quality_metric"))
 
 
 def exactly(proof: wh.Proof, places: wh.Places, prior: some.Floats, loss: some.Floats) -> float:
@@ -171,12 +173,12 @@ class TestPlantedFailures:
 class TestStopping:
     places, prior = some.grid(6, 5), some.skewed(30)
 
-    def solve(self, progress: object) -> Structured:
+    def solve(self, progress: Any) -> Structured:
         distances = wh.euclidean(self.places)
         spanner = wh.greedy_spanner(distances, 1.0)
         return solve_structured(
             self.prior, distances, spanner.edges, 1.07 * spanner.lengths, 1.07 * distances,
-            progress=progress,  # type: ignore[arg-type]
+            progress=progress,
         )  # fmt: skip
 
     def test_ctrl_c_ends_it_with_the_best_so_far(self) -> None:
@@ -314,6 +316,24 @@ class TestClosedForm:
         assert "1e-06 s is allowed" in quick.build.notes[-1]
         with pytest.raises(wh.InputError, match="method must be one of exact, closed-form, auto"):
             wh.optimal(places, prior, 1.07, method="best")
+
+
+def test_what_is_no_proof_no_mechanism_or_no_dilation() -> None:
+    places, prior = scattered(1)
+    distances = wh.euclidean(places)
+    built = wh.optimal(places, prior, 1.07, solver="structured")
+    assert built.proof is not None
+    wrong: list[tuple[str, Callable[[], object]]] = [
+        ("proof must be", lambda: wh.lower_bound(None, prior, distances, distances)),  # type: ignore[arg-type]  # the wrong type is the test
+        ("prior", lambda: wh.lower_bound(built.proof, prior[:5] / 2, distances, distances)),  # type: ignore[arg-type]  # known not to be None
+        ("privacy_metric", lambda: wh.lower_bound(built.proof, prior, distances, distances[:3])),  # type: ignore[arg-type]  # as above
+        ("needs a Mechanism", lambda: wh.how_far(3, prior)),  # type: ignore[arg-type]  # the wrong type is the test
+        ("time_limit_s must", lambda: wh.how_far(built, prior, time_limit_s=-1.0)),
+        ("dilation must", lambda: wh.optimal(places, prior, 1.07, 0.5, method="closed-form")),
+    ]
+    for words, call in wrong:
+        with pytest.raises(wh.InputError, match=words):
+            call()
 
 
 @pytest.mark.parametrize("zeros", [False, True])

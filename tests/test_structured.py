@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def direct(
     loss: some.Floats | None = None,
     metric: some.Floats | None = None,
     dilation: float = 1.0,
-    **options: object,
+    **options: Any,
 ) -> Structured:
     distances = wh.euclidean(places) if metric is None else metric
     spanner = wh.greedy_spanner(distances, dilation)
@@ -33,7 +34,7 @@ def direct(
         spanner.edges,
         level * spanner.lengths,
         level * distances,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 
@@ -77,7 +78,7 @@ def test_other_metrics_and_outputs(seed: int) -> None:
     tree = [[int(rng.integers(0, i)), i] for i in range(1, n)]
     along = wh.graph_metric(n, tree, rng.uniform(0.2, 1.0, n - 1))
     outputs = wh.Places.from_xy(rng.uniform(0, 4, (15, 2)))
-    variants: list[dict[str, object]] = [
+    variants: list[dict[str, Any]] = [
         {"privacy_metric": along},
         {"quality_metric": wh.discrete(n)},
         {"outputs": list(range(0, n, 2))},
@@ -86,11 +87,11 @@ def test_other_metrics_and_outputs(seed: int) -> None:
     ]
     for variant in variants:
         pair = [
-            wh.optimal(places, prior, epsilon, solver=solver, **variant)  # type: ignore[arg-type]
+            wh.optimal(places, prior, epsilon, solver=solver, **variant)
             for solver in ("structured", "highs-dual-simplex")
         ]
         metric = variant.get("quality_metric")
-        losses = [wh.quality_loss(m, prior, metric) for m in pair]  # type: ignore[arg-type]
+        losses = [wh.quality_loss(m, prior, metric) for m in pair]
         gap = pair[0].build.program_gap
         assert gap is not None
         assert gap < 1e-6
@@ -185,8 +186,8 @@ def test_auto_takes_it_for_larger_programs() -> None:
 def test_auto_goes_on_with_highs_when_the_gap_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["whereish.mechanisms.optimal"]  # the name itself is the function
 
-    def open_gap(*arguments: object) -> Structured:
-        found = solve_structured(*arguments)  # type: ignore[arg-type]
+    def open_gap(*arguments: Any) -> Structured:
+        found = solve_structured(*arguments)
         return replace(found, bound=0.999 * found.bound)
 
     monkeypatch.setattr(module, "STRUCTURED_FROM", 0)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whereish.errors import GuaranteeError
-from whereish.places import Array, Immutable
+from whereish.errors import GuaranteeError, InputError
+from whereish.places import Array, Immutable, as_numbers, as_prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +53,16 @@ def lower_bound(
     GuaranteeError
         If a multiplier is negative or not a number: then nothing is proved.
     """
+    if not isinstance(proof, Proof):
+        raise InputError(f"proof must be a Proof, got {type(proof).__name__}: none may be known")
     y = np.asarray(proof.value, dtype=np.float64)
-    metric = np.asarray(privacy_metric, dtype=np.float64)
-    stakes = np.asarray(prior, dtype=np.float64)[:, None] * np.asarray(quality_metric, np.float64)
+    quality = as_numbers("quality_metric", quality_metric, (None, None))
+    n, m = quality.shape
+    weights = as_prior(prior, n)
+    metric = as_numbers("privacy_metric", privacy_metric, (n, n))
+    stakes = weights[:, None] * quality
     if not np.isfinite(y).all() or (y < 0).any():
         raise GuaranteeError("not a proof: a multiplier is negative or not a number")
-    n, m = stakes.shape
     places, outputs = np.concatenate([proof.left, proof.right]), np.asarray(proof.output)
     if len(y) and not (places.min() >= 0 and places.max() < n):
         raise GuaranteeError(f"not a proof: a row is about a place that is none of the {n}")

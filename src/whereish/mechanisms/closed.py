@@ -52,10 +52,14 @@ def exponential(
                 "the metric says nothing about other places"
             )
         reach = metric if itself else metric[:, np.asarray(outputs)]
+    matrix = _exponential_matrix(reach, level)
+    return seal(matrix, inputs, targets, level, metric, Build("exponential"))
+
+
+def _exponential_matrix(reach: Array, level: float) -> Array:
     exponents = -level / 2 * reach
     weights = np.exp(exponents - exponents.max(axis=1, keepdims=True))
-    matrix = weights / weights.sum(axis=1, keepdims=True)
-    return seal(matrix, inputs, targets, level, metric, Build("exponential"))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def tight_constraints(
@@ -122,9 +126,7 @@ def closed_form(
         if privacy_metric is None:
             matrix, method = cell_masses(inputs, inputs, level), "planar-laplace"
         else:
-            # exp(-eps d / 2): the other half pays for the normalisation.
-            half = np.exp(-level / 2 * metric)
-            matrix, method = half / half.sum(axis=1, keepdims=True), "exponential"
+            matrix, method = _exponential_matrix(metric, level), "exponential"
     to = ((weights[:, None] * matrix).T @ loss).argmin(axis=1)
     remapped = np.zeros((len(inputs), len(targets)))
     for z in np.unique(to):

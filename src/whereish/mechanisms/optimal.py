@@ -33,6 +33,7 @@ from whereish.places import (
 )
 from whereish.programs import (
     Spanner,
+    check_dilation,
     greedy_spanner,
     least_loss,
     most_privacy,
@@ -143,6 +144,7 @@ def optimal(
     level = as_epsilon(epsilon)
     check_solver(solver, form, time_limit_s)
     as_number("tolerance", tolerance)
+    check_dilation(dilation)
     as_number("memory_limit_gb", memory_limit_gb, unit="GB")
     metric = metric_or_euclidean(privacy_metric, inputs)
     targets = chosen_outputs(inputs, outputs)
@@ -228,6 +230,10 @@ def how_far(
     progress
         Called with how many parts are done, and how many there are.
     """
+    if not isinstance(mechanism, Mechanism):
+        raise InputError(f"how_far needs a Mechanism, got {type(mechanism).__name__}")
+    if time_limit_s is not None:
+        as_number("time_limit_s", time_limit_s, unit="seconds")
     if mechanism.epsilon is None or mechanism.privacy_metric is None:
         raise InputError("how_far needs a mechanism with an epsilon, got one that promises none")
     weights = as_prior(prior, len(mechanism.inputs))

@@ -2,12 +2,13 @@
 
 from whereish.programs.linear import LinearProgram, dual
 from whereish.programs.private import Size, least_loss, least_loss_size, most_privacy
-from whereish.programs.spanner import Spanner, greedy_spanner
+from whereish.programs.spanner import Spanner, check_dilation, greedy_spanner
 
 __all__ = [
     "LinearProgram",
     "Size",
     "Spanner",
+    "check_dilation",
     "dual",
     "greedy_spanner",
     "least_loss",

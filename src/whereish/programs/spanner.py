@@ -50,6 +50,14 @@ class Spanner(Immutable):
         object.__setattr__(self, "lengths", readonly(self.lengths))
 
 
+def check_dilation(dilation: float) -> float:
+    """Return a dilation, or say that it is none."""
+    delta = as_number("dilation", dilation, above=0)
+    if delta < 1:
+        raise InputError(f"dilation must be at least 1, got {delta:g}")
+    return delta
+
+
 def greedy_spanner(distances: ArrayLike, dilation: float) -> Spanner:
     """Build a spanner of small dilation with few edges.
 
@@ -75,10 +83,7 @@ def greedy_spanner(distances: ArrayLike, dilation: float) -> Spanner:
     [[0, 1], [1, 2]]
     """
     metric = as_metric("distances", distances)
-    delta = as_number("dilation", dilation, above=0)
-    if delta < 1:
-        raise InputError(f"dilation must be at least 1, got {delta:g}")
-    delta = min(delta, LARGEST_DILATION)
+    delta = min(check_dilation(dilation), LARGEST_DILATION)
     n = len(metric)
     row, column = np.triu_indices(n, 1)
     order = np.argsort(metric[row, column], kind="stable")

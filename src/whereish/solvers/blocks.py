@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whereish.places import Array
-from whereish.solvers import kernels
+from whereish.solvers import kernels, passes
 from whereish.solvers.guesses import first_rows
 from whereish.solvers.kernels import Blocks, Pairs
 
@@ -104,7 +104,6 @@ class Iterate:
         self.program = program
         n = program.n
         room = min(len(program.pairs.left), max(16 * n, 2 * len(program.first)))
-        self.used = np.empty(0, np.int64)
         self.kept: set[int] = set()
         start = program.start[outputs]
         start = start / start.sum(axis=0)
@@ -122,7 +121,7 @@ class Iterate:
         reduce_costs(program, s)
         self.b = (s.k * s.reduced).sum(axis=0)
         s.residual[:] = s.reduced - self.b
-        self.s = _with_scratch(program, s[:_STATE])
+        self.s = s
 
     def add(self, outputs: NDArray[np.int64]) -> None:
         """Take more outputs into use, with small columns that are as central as the rest."""
@@ -184,7 +183,7 @@ class Iterate:
         k = self.s.k / self.s.k.sum(axis=0)
         interior = self.program.start[self.used]
         interior = interior / interior.sum(axis=0)
-        share = kernels.shortfall(k, interior, self.program.pairs)
+        share = passes.shortfall(k, interior, self.program.pairs)
         return np.asarray(k + share * (interior - k)) if share > 0 else np.asarray(k)
 
     def multipliers(self) -> tuple[Array, list[tuple[Any, Any, Any]]]:
@@ -217,7 +216,7 @@ class Iterate:
         """Take one predictor-corrector step; False if the numbers no longer allow one."""
         program, s = self.program, self.s
         if self.work < _WORTH_THREADS:
-            stepped, self.b, self.mu = kernels.step_alone(
+            stepped, self.b, self.mu = passes.step_alone(
                 s, program.pairs, self.b, self.mu, _STEP, _CORRECTORS, _LONG
             )
             return bool(stepped)
@@ -225,7 +224,7 @@ class Iterate:
         cuts = spans(m, self.work)
         parts, inverse = np.empty((2, len(cuts), n, n))
         program.run(
-            kernels.factor_all,
+            passes.factor_all,
             [(*span, s, self.b, parts[p], inverse[p]) for p, span in enumerate(cuts)],
         )
         if s.stop[0] or s.trouble.any():
@@ -233,30 +232,30 @@ class Iterate:
         matrix = parts[0]
         for part in parts[1:]:
             matrix += part
-        if kernels.factor_coupling(matrix) != 0:
+        if passes.factor_coupling(matrix) != 0:
             return False
         # The rest of a step costs n^2 a block.
         light = 8 * self.work / n
 
         def direct(d_slack: Array, d_dual: Array, u: Array, share: float) -> tuple[Any, ...]:
-            db = kernels.couple(s, matrix)
-            program.share(kernels.direct_all, m, light, s, db, d_slack, d_dual, u)
-            return db, _longest(s.primal, share), _longest(s.other, share)
+            db = passes.couple(s, matrix)
+            program.share(passes.direct_all, m, light, s, db, d_slack, d_dual, u)
+            return db, passes.longest(s.primal, share), passes.longest(s.other, share)
 
         d_slack, d_dual, try_slack, try_dual = s.d_slack, s.d_dual, s.try_slack, s.try_dual
-        total = kernels.complementarity(s, d_slack, d_dual, 0.0, 0.0)
+        total = passes.complementarity(s, d_slack, d_dual, 0.0, 0.0)
         rows = s.count.sum()
         u, try_u = np.empty((2, m, n))
         _, primal, other = direct(d_slack, d_dual, u, 1.0)
-        after = kernels.complementarity(s, d_slack, d_dual, primal, other)
+        after = passes.complementarity(s, d_slack, d_dual, primal, other)
         aim = total / rows * max(after / total, 1e-4) ** 3
-        program.share(kernels.correct_all, m, light, s, d_slack, d_dual, aim, 0.0, 0.0)
+        program.share(passes.correct_all, m, light, s, d_slack, d_dual, aim, 0.0, 0.0)
         db, primal, other = direct(d_slack, d_dual, u, _STEP)
         for _ in range(_CORRECTORS):
             if primal + other > _LONG:
                 break
             program.share(
-                kernels.correct_all, m, light, s, d_slack, d_dual, aim,
+                passes.correct_all, m, light, s, d_slack, d_dual, aim,
                 min(1.0, 1.1 * primal + 0.3), min(1.0, 1.1 * other + 0.3),
             )  # fmt: skip
             try_db, try_primal, try_other = direct(try_slack, try_dual, try_u, _STEP)
@@ -266,14 +265,14 @@ class Iterate:
             u, try_u = try_u, u
             d_slack, try_slack = try_slack, d_slack
             d_dual, try_dual = try_dual, d_dual
-        program.share(kernels.limit_all, m, light, s, program.pairs, u)
-        primal = min(primal, _longest(s.primal, _STEP))
+        program.share(passes.limit_all, m, light, s, program.pairs, u)
+        primal = min(primal, passes.longest(s.primal, _STEP))
         if not (np.isfinite(primal + other) and np.isfinite(db).all() and np.isfinite(u).all()):
             return False
         self.b = self.b + other * db
-        self.mu = kernels.complementarity(s, d_slack, d_dual, primal, other) / rows
+        self.mu = passes.complementarity(s, d_slack, d_dual, primal, other) / rows
         program.share(
-            kernels.advance_all, m, light, s, program.pairs, d_slack, d_dual, u, primal, other,
+            passes.advance_all, m, light, s, program.pairs, d_slack, d_dual, u, primal, other,
             self.mu, self.b,
         )  # fmt: skip
         return True
@@ -368,7 +367,3 @@ def _with_scratch(program: Program, state: Sequence[Any]) -> Blocks:
     factor = np.empty((m, n, n))
     scratch = [*per_row, factor, ground, ground_h, sigma, right, whole, v, tau, primal, other]
     return Blocks._make([*state, *scratch, trouble, program.stop])
-
-
-def _longest(inverse: Array, share: float) -> float:
-    return float(min(1.0, share / max(float(inverse.max()), 1e-300)))

@@ -1,7 +1,4 @@
-"""Compiled kernels of the structured solver: one block per output.
-
-They hold no lock, and work on a range of blocks, so that threads can share the blocks out. What
-is added up over blocks is always added up in the same order, however many threads there are.
+"""Compiled kernels of the structured solver, for one block: one output.
 
 In a block the unknown is a column k > 0 over the inputs. Its privacy rows are k_j - q k_i >= 0,
 q = exp(-eps d(i, j)). Everything is kept relative to the iterate, so that no number depends on
@@ -105,7 +102,8 @@ class Blocks(NamedTuple):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _cholesky(matrix, numbers, upper):
+def cholesky(matrix, numbers, upper):
+    """Factor a matrix in place, in its lower triangle; return 0 if it could be."""
     numbers[0] = numbers[1] = matrix.shape[0]
     numbers[2] = 0
     at = numbers.ctypes.data
@@ -114,7 +112,8 @@ def _cholesky(matrix, numbers, upper):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _invert(factor, numbers, upper):
+def invert(factor, numbers, upper):
+    """Put the lower triangle of the inverse in place of a factor."""
     numbers[0] = numbers[1] = factor.shape[0]
     at = numbers.ctypes.data
     _potri(upper.ctypes.data, at, factor.ctypes.data, at + 4, at + 8)
@@ -122,7 +121,7 @@ def _invert(factor, numbers, upper):
 
 # Sums may be made in any order, if always in the same: LAPACK's own is half as fast.
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _solve(factor, right):
+def solve_factored(factor, right):
     """Solve with a factor, in place: forwards, then backwards."""
     n = len(right)
     for i in range(n):
@@ -178,9 +177,9 @@ def factor_block(rows_i, rows_j, count, slack, lack, dual, pull, factor, ground_
     for x in range(n):
         factor[x, x] *= 1.0 + _RIDGE
     factor[g, g] = 1.0
-    trouble = _cholesky(factor, *scratch)
+    trouble = cholesky(factor, *scratch)
     ground_h[g] = 0.0
-    _solve(factor, ground_h)
+    solve_factored(factor, ground_h)
     # sigma = w'Hw, as a sum of squares: w minimises it, so an error in w hardly shows.
     sigma = 0.0
     for r in range(count):
@@ -199,7 +198,7 @@ def solve_block(factor, g, ground_h, sigma, right, whole, v):
         v[x] = right[x]
         dot += ground_h[x] * right[x]
     v[g] = 0.0
-    _solve(factor, v)
+    solve_factored(factor, v)
     tau = (whole - dot) / sigma
     for x in range(n):
         v[x] -= tau * ground_h[x]
@@ -370,98 +369,6 @@ def clean(aim, cost, k, rows_i, rows_j, count, dual, shrink_of, order, reduced, 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def factor_all(low, high, s, b, part, inverse):
-    """Factor blocks, add up their parts of the coupling matrix, solve for the affine step."""
-    n = s.k.shape[1]
-    scratch = lapack_scratch()
-    pull = np.empty(n)
-    part[:] = 0.0
-    for z in range(low, high):
-        if s.stop[0] != 0:
-            break
-        count = s.count[z]
-        k, ground_h, slack, dual, want = s.k[z], s.ground_h[z], s.slack[z], s.dual[z], s.want[z]
-        for x in range(n):
-            pull[x] = k[x] * (s.cost[z, x] - b[x] - s.residual[z, x])
-        g, sigma, trouble = factor_block(
-            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, pull, s.factor[z], ground_h,
-            scratch,
-        )  # fmt: skip
-        s.ground[z], s.sigma[z], s.trouble[z] = g, sigma, trouble
-        if trouble != 0:
-            continue
-        for x in range(n):
-            for y in range(x + 1):
-                inverse[x, y] = s.factor[z, x, y]
-        _invert(inverse, *scratch)
-        for x in range(n):
-            inverse[g, x] = inverse[x, g] = 0.0
-        for x in range(n):
-            here = k[x] * (1.0 - ground_h[x]) / sigma
-            for y in range(x + 1):
-                part[x, y] += k[y] * (k[x] * inverse[x, y] + here * (1.0 - ground_h[y]))
-        for r in range(count):
-            want[r] = -slack[r] * dual[r]
-        s.whole[z] = right_side(
-            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, want, k, s.residual[z],
-            s.right[z],
-        )  # fmt: skip
-        s.tau[z] = solve_block(s.factor[z], g, ground_h, sigma, s.right[z], s.whole[z], s.v[z])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def correct_all(low, high, s, d_slack_of, d_dual_of, mu, primal, other):
-    """Solve blocks for a step towards slack * dual = mu.
-
-    With step lengths 0 this is Mehrotra's corrector: the affine step's second-order term is
-    compensated. Otherwise Gondzio's: rows that a step of these lengths would leave far off the
-    centre are pulled back towards it.
-    """
-    for z in range(low, high):
-        count = s.count[z]
-        slack, dual, want = s.slack[z], s.dual[z], s.want[z]
-        d_slack, d_dual = d_slack_of[z], d_dual_of[z]
-        if primal == 0.0:
-            for r in range(count):
-                want[r] = mu - slack[r] * dual[r] - d_slack[r] * d_dual[r]
-        else:
-            for r in range(count):
-                product = (slack[r] + primal * d_slack[r]) * (dual[r] + other * d_dual[r])
-                if product < 0.3 * mu:
-                    want[r] += 0.3 * mu - product
-                elif product > 3.0 * mu:
-                    want[r] += max(3.0 * mu - product, -3.0 * mu)
-        s.whole[z] = right_side(
-            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, want, s.k[z], s.residual[z],
-            s.right[z],
-        )  # fmt: skip
-        s.tau[z] = solve_block(
-            s.factor[z], s.ground[z], s.ground_h[z], s.sigma[z], s.right[z], s.whole[z], s.v[z],
-        )  # fmt: skip
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def direct_all(low, high, s, db, d_slack, d_dual, u):
-    """Finish the step once the coupling says db; note how far each block could go."""
-    n = s.k.shape[1]
-    full = np.empty(n)
-    for z in range(low, high):
-        total = s.whole[z]
-        for x in range(n):
-            push = s.k[z, x] * db[x]
-            full[x] = s.right[z, x] + push
-            total += push
-        v = u[z]
-        tau = solve_block(s.factor[z], s.ground[z], s.ground_h[z], s.sigma[z], full, total, v)
-        s.primal[z], s.other[z] = row_steps(
-            s.rows_i[z], s.rows_j[z], s.count[z], s.slack[z], s.lack[z], s.dual[z], s.want[z], v,
-            tau, d_slack[z], d_dual[z],
-        )  # fmt: skip
-        for x in range(n):
-            v[x] += tau
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def far_off(k, u, active, pairs):
     """Return 1 / the longest step before a pair not constrained yet is violated far too much."""
     limit = 0.0
@@ -475,144 +382,3 @@ def far_off(k, u, active, pairs):
     for x in range(len(u)):
         limit = max(limit, u[x] / _GROWTH)
     return limit
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def limit_all(low, high, s, pairs, u):
-    """Note how far each block could go before a pair not constrained yet is violated too much."""
-    for z in range(low, high):
-        s.primal[z] = far_off(s.k[z], u[z], s.active[z], pairs)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def factor_coupling(matrix):
-    """Factor the coupling matrix in place; return 0 if it could be."""
-    return _cholesky(matrix, *lapack_scratch())
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def couple(s, root):
-    """Return the change of b that makes every input's probabilities add up to 1."""
-    m, n = s.k.shape
-    right = np.ones(n)
-    for z in range(m):
-        for x in range(n):
-            right[x] -= s.k[z, x] * (1.0 + s.v[z, x] + s.tau[z])
-    _solve(root, right)
-    return right
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def complementarity(s, d_slack, d_dual, primal, other):
-    """Return sum slack * dual after steps of these lengths."""
-    total = 0.0
-    for z in range(len(s.count)):
-        for r in range(s.count[z]):
-            total += (s.slack[z, r] + primal * d_slack[z, r]) * (
-                s.dual[z, r] + other * d_dual[z, r]
-            )
-    return total
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def advance_all(low, high, s, pairs, d_slack, d_dual, u, primal, other, mu, b):
-    """Take the step, constrain the pairs that came near, work out reduced costs."""
-    n = s.k.shape[1]
-    multiplier = np.empty(s.rows_i.shape[1])
-    for z in range(low, high):
-        k, i, j, dual, before = s.k[z], s.rows_i[z], s.rows_j[z], s.dual[z], s.count[z]
-        move_rows(
-            j, before, s.slack[z], s.lack[z], dual, d_slack[z], d_dual[z], u[z], primal, other
-        )
-        for x in range(n):
-            k[x] *= 1.0 + primal * u[z, x]
-        settle(k, i, j, before, s.slack[z], s.lack[z], dual, pairs.shrink_of)
-        count = join(k, b, pairs, s.active[z], mu, i, j, before, s.slack[z], s.lack[z], dual)
-        s.count[z] = count
-        reduced_cost(s.cost[z], k, i, j, count, dual, pairs.shrink_of, s.reduced[z])
-        for x in range(n):
-            s.residual[z, x] = s.reduced[z, x] - b[x]
-        clean(
-            b,
-            s.cost[z],
-            k,
-            i,
-            j,
-            count,
-            dual,
-            pairs.shrink_of,
-            s.order[z],
-            s.reduced[z],
-            multiplier,
-        )
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def shortfall(k, interior, pairs):
-    """Return the least share of the interior columns that makes the columns private.
-
-    Both k and interior are (m, n). (1 - t) k + t interior obeys a pair if
-    (1 - t) (k_j - q k_i) + t (interior_j - q interior_i) >= 0.
-    """
-    share = 0.0
-    for z in range(len(k)):
-        for e in range(len(pairs.left)):
-            i, j, q = pairs.left[e], pairs.right[e], pairs.shrink[e]
-            here = k[z, j] - q * k[z, i]
-            if here < 0.0:
-                there = interior[z, j] - q * interior[z, i]
-                share = max(share, here / (here - there))
-    return share
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _longest(inverse, share):
-    return min(1.0, share / max(inverse.max(), 1e-300))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def step_alone(s, pairs, b, mu, share, correctors, long):
-    """Take one whole step without leaving compiled code: for programs too small to share out.
-
-    It does what `whereish.solvers.blocks.Iterate.step` does with threads, number for number. Return
-    whether it could, the new b and the new mu.
-    """
-    m, n = s.k.shape
-    part, inverse = np.empty((n, n)), np.empty((n, n))
-    factor_all(0, m, s, b, part, inverse)
-    if s.stop[0] != 0 or s.trouble.any() or factor_coupling(part) != 0:
-        return False, b, mu
-    d_slack, d_dual, try_slack, try_dual = s.d_slack, s.d_dual, s.try_slack, s.try_dual
-    u, try_u = np.empty((m, n)), np.empty((m, n))
-    total = complementarity(s, d_slack, d_dual, 0.0, 0.0)
-    rows = s.count.sum()
-    direct_all(0, m, s, couple(s, part), d_slack, d_dual, u)
-    primal, other = _longest(s.primal, 1.0), _longest(s.other, 1.0)
-    after = complementarity(s, d_slack, d_dual, primal, other)
-    aim = total / rows * max(after / total, 1e-4) ** 3
-    correct_all(0, m, s, d_slack, d_dual, aim, 0.0, 0.0)
-    db = couple(s, part)
-    direct_all(0, m, s, db, d_slack, d_dual, u)
-    primal, other = _longest(s.primal, share), _longest(s.other, share)
-    for _ in range(correctors):
-        if primal + other > long:
-            break
-        further, beyond = min(1.0, 1.1 * primal + 0.3), min(1.0, 1.1 * other + 0.3)
-        correct_all(0, m, s, d_slack, d_dual, aim, further, beyond)
-        try_db = couple(s, part)
-        direct_all(0, m, s, try_db, try_slack, try_dual, try_u)
-        try_primal, try_other = _longest(s.primal, share), _longest(s.other, share)
-        if not try_primal + try_other > primal + other + 0.02:
-            break
-        db, primal, other = try_db, try_primal, try_other
-        u, try_u = try_u, u
-        d_slack, try_slack = try_slack, d_slack
-        d_dual, try_dual = try_dual, d_dual
-    limit_all(0, m, s, pairs, u)
-    primal = min(primal, _longest(s.primal, share))
-    if not (np.isfinite(primal + other) and np.isfinite(db).all() and np.isfinite(u).all()):
-        return False, b, mu
-    b = b + other * db
-    mu = complementarity(s, d_slack, d_dual, primal, other) / rows
-    advance_all(0, m, s, pairs, d_slack, d_dual, u, primal, other, mu, b)
-    return True, b, mu

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whereish.places import Array
-from whereish.solvers.guesses import likely_outputs
+from whereish.solvers.guesses import FEW, likely_outputs
 from whereish.threads import cores
 
 if TYPE_CHECKING:
@@ -133,7 +133,8 @@ def solve_structured(
     with quiet, _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(count) as pool:
         program = Program(prior, loss, edges, exponents, reach, count, pool)
         with _stoppable(program):
-            seeds = likely_outputs(prior, loss, program.ways[0])
+            few = program.m <= FEW
+            seeds = np.arange(program.m) if few else likely_outputs(prior, loss, program.ways[0])
             solve = _Solve(program, seeds, start, time_limit_s, progress)
             return solve.to(tolerance)
 
