@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,14 @@ from numpy.typing import NDArray
 
 from whereish.places import Array
 from whereish.solvers import kernels, passes
-from whereish.solvers.guesses import first_rows
-from whereish.solvers.kernels import Blocks, Pairs
+from whereish.solvers.envelope import padded
+from whereish.solvers.ground import Ground
+from whereish.solvers.guesses import likely_columns
+from whereish.solvers.kernels import Blocks
 
 _STEP = 0.95
 _CORRECTORS = 3
 _LONG = 1.5
-_FAR = 400.0  # a start of exp(-100) is small enough, and min(d, 400) is as private as d
-_MOST = 300.0  # no exponent needs to be larger: exp(-300) is nothing, and not 0
 _DYING = 1e-4
 _NEW_SHARE = 0.01
 _PARTS = 16  # the coupling is added up in this many parts, on any number of threads
@@ -34,45 +33,14 @@ class Program:
     """Minimise the loss over private mechanisms, in the terms of `whereish.solvers.kernels`."""
 
     def __init__(
-        self,
-        prior: Array,
-        loss: Array,
-        edges: NDArray[np.int64],
-        exponents: Array,
-        reach: Array,
-        threads: int,
-        pool: ThreadPoolExecutor,
+        self, ground: Ground, prior: Array, threads: int, pool: ThreadPoolExecutor
     ) -> None:
-        self.n, self.m = loss.shape
-        self.threads, self.pool = threads, pool
-        exponents = np.minimum(exponents, _MOST)
-        self.edges, self.exponents = edges, exponents
-        self.cost = np.ascontiguousarray((prior[:, None] * loss).T)
-        left = np.r_[edges[:, 0], edges[:, 1]].astype(np.int32)
-        right = np.r_[edges[:, 1], edges[:, 0]].astype(np.int32)
-        shrink = np.exp(-np.r_[exponents, exponents])
-        shrink_of = np.zeros((self.n, self.n))
-        shrink_of[left, right] = shrink
-        self.pairs = Pairs(left, right, shrink, shrink_of)
-        self.first = first_rows(self.n, edges, exponents)
-        # An output that is not an input stands where it is most useful.
-        at = loss.argmin(axis=0)
-        far = np.minimum(reach[:, at], _FAR).T
-        self.start = np.exp(-0.25 * far)
-        self.order = np.argsort(-far, axis=1, kind="stable")
+        self.ground, self.threads, self.pool = ground, threads, pool
+        self.n, self.m = ground.n, ground.m
+        self.pairs, self.first, self.start = ground.pairs, ground.first, ground.start
+        self.prior = prior[ground.order]
+        self.cost = np.ascontiguousarray((self.prior[:, None] * ground.loss).T)
         self.stop = np.zeros(1, np.uint8)
-
-    @cached_property
-    def ways(self) -> tuple[Array, NDArray[np.int32]]:
-        """The length of the shortest way along the pairs, and the last place but one on it."""
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import floyd_warshall
-
-        # A graph drops zeros, so lengths are kept above the smallest number.
-        data = np.maximum(self.exponents, 1e-300)
-        graph = coo_array((data, tuple(self.edges.T)), shape=(self.n, self.n)).tocsr()
-        lengths, before = floyd_warshall(graph, directed=False, return_predecessors=True)
-        return lengths, before
 
     def share(self, kernel: Any, items: int, work: float, *arguments: Any) -> None:
         """Run a kernel over all items, on several threads where that is worth their start."""
@@ -106,7 +74,9 @@ class Iterate:
         room = min(len(program.pairs.left), max(16 * n, 2 * len(program.first)))
         self.kept: set[int] = set()
         start = program.start[outputs]
-        start = start / start.sum(axis=0)
+        ground = program.ground
+        likely = likely_columns(program.prior, ground.loss[:, outputs], ground.ways[0])
+        start = 0.5 * (start / start.sum(axis=0) + likely)
         self.used = outputs
         s = empty_blocks(program, start, outputs, room)
         loss = float((s.cost * start).sum())
@@ -188,29 +158,13 @@ class Iterate:
 
     def multipliers(self) -> tuple[Array, list[tuple[Any, Any, Any]]]:
         """Return c - A'y of all blocks, and the rows i, j and multipliers y that give it."""
-        s, found = self.s, []
-        reduced = np.empty_like(s.k)
-        for z in range(len(self.used)):
-            count = int(s.count[z])
-            i, j = s.rows_i[z], s.rows_j[z]
-            y = np.empty(len(i))
-            shrink_of = self.program.pairs.shrink_of
-            kernels.reduced_cost(s.cost[z], s.k[z], i, j, count, s.dual[z], shrink_of, reduced[z])
-            kernels.clean(
-                self.b,
-                s.cost[z],
-                s.k[z],
-                i,
-                j,
-                count,
-                s.dual[z],
-                shrink_of,
-                s.order[z],
-                reduced[z],
-                y,
-            )
-            found.append((i[:count].copy(), j[:count].copy(), y[:count]))
-        return reduced, found
+        s = self.s
+        reduced, y = np.empty_like(s.k), np.empty_like(s.dual)
+        passes.clean_all(0, len(s.k), s, self.program.pairs, self.b, reduced, y)
+        return reduced, [
+            (s.rows_i[z, :count].copy(), s.rows_j[z, :count].copy(), y[z, :count])
+            for z, count in enumerate(s.count.tolist())
+        ]
 
     def step(self) -> bool:
         """Take one predictor-corrector step; False if the numbers no longer allow one."""
@@ -222,23 +176,23 @@ class Iterate:
             return bool(stepped)
         m, n = s.k.shape
         cuts = spans(m, self.work)
-        parts, inverse = np.empty((2, len(cuts), n, n))
+        parts = np.empty((len(cuts), n, n))
         program.run(
-            passes.factor_all,
-            [(*span, s, self.b, parts[p], inverse[p]) for p, span in enumerate(cuts)],
+            passes.factor_all, [(*span, s, self.b, parts[p]) for p, span in enumerate(cuts)]
         )
         if s.stop[0] or s.trouble.any():
             return False
         matrix = parts[0]
         for part in parts[1:]:
             matrix += part
-        if passes.factor_coupling(matrix) != 0:
+        root, trouble = passes.factor_coupling(matrix)
+        if trouble != 0:
             return False
         # The rest of a step costs n^2 a block.
         light = 8 * self.work / n
 
         def direct(d_slack: Array, d_dual: Array, u: Array, share: float) -> tuple[Any, ...]:
-            db = passes.couple(s, matrix)
+            db = passes.couple(s, root)
             program.share(passes.direct_all, m, light, s, db, d_slack, d_dual, u)
             return db, passes.longest(s.primal, share), passes.longest(s.other, share)
 
@@ -289,23 +243,12 @@ class Iterate:
         if not dying.any() or dying.all():
             return
         stay = np.flatnonzero(~dying)
-        for z in np.flatnonzero(dying):
-            into = stay[(self.s.cost[stay] @ self.s.k[z]).argmin()]
-            self.merge(int(into), self.s.k[z])
+        passes.merge_all(np.flatnonzero(dying), stay, self.s, self.program.pairs)
         self.used = self.used[stay]
-        self.s = _with_scratch(self.program, [array[stay] for array in self.s[:_STATE]])
-
-    def merge(self, z: int, more: Array) -> None:
-        """Add a column to that of a block. The multipliers y stay as they are."""
-        s, rows = self.s, slice(0, self.s.count[z])
-        old = s.k[z].copy()
-        s.k[z] += more
-        i, j = s.rows_i[z, rows], s.rows_j[z, rows]
-        share = old[j] / s.k[z][j]
-        gained = (1 - self.program.pairs.shrink_of[i, j] * more[i] / more[j]) * (1 - share)
-        s.slack[z, rows] = s.slack[z, rows] * share + np.maximum(gained, 0.0)
-        s.lack[z, rows] = s.lack[z, rows] * share + np.maximum(-gained, 0.0)
-        s.dual[z, rows] /= share
+        for array in self.s[:_STATE]:
+            array[: len(stay)] = array[stay]
+        per_block = [array[: len(stay)] for array in self.s[:-1]]
+        self.s = Blocks._make([*per_block, self.program.stop])
 
     def grow(self) -> None:
         """Make room for more rows where a block has filled its own: it could not go on."""
@@ -322,10 +265,11 @@ _STATE = Blocks._fields.index("dual") + 1
 
 def reduce_costs(program: Program, s: Blocks) -> None:
     """Work out c - A'y of all blocks."""
+    y = np.empty(s.rows_i.shape[1])
     for z in range(len(s.k)):
         kernels.reduced_cost(
             s.cost[z], s.k[z], s.rows_i[z], s.rows_j[z], s.count[z], s.dual[z],
-            program.pairs.shrink_of, s.reduced[z],
+            program.pairs.shrink_of, s.reduced[z], y,
         )  # fmt: skip
 
 
@@ -345,11 +289,11 @@ def empty_blocks(program: Program, k: Array, outputs: NDArray[np.int64], room: i
         np.array(k),
         np.empty_like(k),
         np.empty_like(k),
-        program.order[outputs],
+        program.ground.farthest[outputs],
         np.zeros((m, len(program.pairs.left)), np.uint8),
         np.zeros(m, np.int64),
-        np.zeros((m, room), np.int32),
-        np.zeros((m, room), np.int32),
+        np.zeros((m, room), np.uint32),
+        np.zeros((m, room), np.uint32),
         np.ones((m, room)),
         np.zeros((m, room)),
         np.ones((m, room)),
@@ -360,10 +304,25 @@ def empty_blocks(program: Program, k: Array, outputs: NDArray[np.int64], room: i
 def _with_scratch(program: Program, state: Sequence[Any]) -> Blocks:
     """Return blocks of this state, with fresh scratch of the right size."""
     (m, n), room = state[1].shape, state[-1].shape[1]
-    per_row = [np.zeros((m, room)) for _ in range(5)]
+    per_row = [np.zeros((m, room)) for _ in range(7)]
     ground_h, right, v = (np.empty((m, n)) for _ in range(3))
     sigma, whole, tau, primal, other = (np.zeros(m) for _ in range(5))
     ground, trouble = np.zeros(m, np.int64), np.zeros(m, np.int64)
-    factor = np.empty((m, n, n))
-    scratch = [*per_row, factor, ground, ground_h, sigma, right, whole, v, tau, primal, other]
+    factor = np.empty((m, n, padded(n)))
+    first, last = np.empty((m, n), np.int64), np.empty((m, n), np.int64)
+    scratch = [
+        *per_row,
+        factor,
+        first,
+        last,
+        ground,
+        ground_h,
+        sigma,
+        right,
+        whole,
+        v,
+        tau,
+        primal,
+        other,
+    ]
     return Blocks._make([*state, *scratch, trouble, program.stop])

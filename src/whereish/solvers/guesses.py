@@ -1,43 +1,130 @@
-"""Good guesses to begin with: which pairs to constrain, which outputs to allow.
+"""Good guesses to begin with: which pairs to constrain, which outputs to allow, in what order.
 
-Neither has to be right. Pairs join when they matter, outputs when they pay.
+None has to be right. Pairs join when they matter, outputs when they pay, and the order of the
+places decides only how much of a factor is empty.
 """
+
+# mypy: disable-error-code="untyped-decorator"
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from whereish.places import Array
 
-NEIGHBOURS = 4
-# So few outputs are all taken.
-FEW = 12
+_NEIGHBOURS = 4
+_LESS = 0.8
 
 
 def first_rows(n: int, edges: NDArray[np.int64], exponents: Array) -> NDArray[np.int64]:
     """Choose rows to begin with: both ways of each place's nearest pairs and of a spanning tree."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import minimum_spanning_tree
-
-    count = len(edges)
-    near = np.zeros(count, dtype=bool)
-    # The rank of every pair among those of each of its two places, by length.
-    ends = edges.T.ravel()
-    order = np.lexsort((np.r_[exponents, exponents], ends))
-    starts = np.searchsorted(ends[order], np.arange(n))
-    rank = np.arange(2 * count) - starts[ends[order]]
-    near[order[rank < NEIGHBOURS] % count] = True
-    # The tree is over ranks, for lengths may be 0 or equal.
     by_length = np.argsort(exponents, kind="stable")
-    ranks = np.empty(count)
-    ranks[by_length] = np.arange(1, count + 1)
-    graph = coo_array((ranks, tuple(edges.T)), shape=(n, n))
-    tree = minimum_spanning_tree(graph.tocsr()).tocoo()
-    near[by_length[tree.data.astype(np.int64) - 1]] = True
-    chosen = np.flatnonzero(near)
-    rows: NDArray[np.int64] = np.r_[chosen, chosen + count]
+    chosen = np.flatnonzero(_near_pairs(n, edges, by_length))
+    rows: NDArray[np.int64] = np.r_[chosen, chosen + len(edges)]
     return rows
+
+
+@njit(nogil=True, cache=True)
+def _near_pairs(n: int, edges: Any, by_length: Any) -> Any:
+    near = np.zeros(len(edges), np.bool_)
+    degree = np.zeros(n, np.int64)
+    group = np.arange(n)
+    for e in by_length:
+        i, j = edges[e]
+        if degree[i] < _NEIGHBOURS or degree[j] < _NEIGHBOURS:
+            near[e] = True
+        degree[i] += 1
+        degree[j] += 1
+        while group[i] != i:
+            group[i] = group[group[i]]
+            i = group[i]
+        while group[j] != j:
+            group[j] = group[group[j]]
+            j = group[j]
+        if i != j:
+            group[i] = j
+            near[e] = True
+    return near
+
+
+@njit(nogil=True, cache=True)
+def near_order(n: int, edges: Any) -> Any:
+    """Order places so that the two of a pair are not far apart: reverse Cuthill-McKee."""
+    degree = np.zeros(n, np.int64)
+    for e in range(len(edges)):
+        degree[edges[e, 0]] += 1
+        degree[edges[e, 1]] += 1
+    start = np.zeros(n + 1, np.int64)
+    start[1:] = np.cumsum(degree)
+    beside = np.empty(2 * len(edges), np.int64)
+    filled = start[:-1].copy()
+    for e in range(len(edges)):
+        i, j = edges[e]
+        beside[filled[i]] = j
+        beside[filled[j]] = i
+        filled[i] += 1
+        filled[j] += 1
+    for x in range(n):
+        those = beside[start[x] : start[x + 1]]
+        beside[start[x] : start[x + 1]] = those[np.argsort(degree[those], kind="mergesort")]
+    seen = np.zeros(n, np.bool_)
+    order = np.empty(n, np.int64)
+    done = 0
+    while done < n:
+        # From an end of what is connected: where a search from somewhere stops, twice.
+        at = 0
+        for x in range(n):
+            if not seen[x] and (seen[at] or degree[x] < degree[at]):
+                at = x
+        for search in range(3):
+            here = seen.copy()
+            order[done] = at
+            here[at] = True
+            low, high = done, done + 1
+            while low < high:
+                x = order[low]
+                low += 1
+                for a in range(start[x], start[x + 1]):
+                    if not here[beside[a]]:
+                        here[beside[a]] = True
+                        order[high] = beside[a]
+                        high += 1
+            if search < 2:
+                at = order[high - 1]
+            else:
+                seen, done = here, high
+    return order[::-1].copy()
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def shortest_ways(n: int, edges: Any, exponents: Any) -> Any:
+    """Return lengths along the pairs, and before[j, i], the last place but one from j to i."""
+    lengths = np.full((n, n), np.inf)
+    before = np.full((n, n), -1, np.int32)
+    for e in range(len(edges)):
+        i, j = edges[e]
+        lengths[i, j] = lengths[j, i] = exponents[e]
+        before[i, j], before[j, i] = i, j
+    for x in range(n):
+        lengths[x, x] = 0.0
+    if 2 * len(edges) == n * (n - 1):
+        return lengths, before
+    for by in range(n):
+        to = lengths[by]
+        for i in range(n):
+            way = lengths[i, by]
+            row = lengths[i]
+            if way == np.inf or i == by:
+                continue
+            for j in range(n):
+                if way + to[j] < row[j]:
+                    row[j] = way + to[j]
+                    before[i, j] = before[by, j]
+    return lengths, before
 
 
 def likely_outputs(prior: Array, loss: Array, lengths: Array) -> NDArray[np.int64]:
@@ -48,14 +135,29 @@ def likely_outputs(prior: Array, loss: Array, lengths: Array) -> NDArray[np.int6
     they miss half as many as the first alone, and an output missed costs more iterations than
     one too many.
     """
-    n, m = loss.shape
-    likely = np.zeros(m, dtype=bool)
-    for share in (1.0, 0.8):
-        kernel = np.exp(-share * lengths)
-        try:
-            weights = np.linalg.solve(kernel, np.ones(n))
-        except np.linalg.LinAlgError:
-            weights = np.ones(n)
-        errors = (prior[:, None] * kernel).T @ loss
-        likely[errors.argmin(axis=1)[weights > 0]] = True
+    likely = np.zeros(loss.shape[1], dtype=bool)
+    for share in (1.0, _LESS):
+        _, weights, best = _tight(prior, loss, lengths, share)
+        likely[best[weights > 0]] = True
     return np.flatnonzero(likely)
+
+
+def likely_columns(prior: Array, loss: Array, lengths: Array) -> Array:
+    """Guess the columns of these outputs: those of that mechanism at the smaller epsilon.
+
+    They are inside all pairs. For an input they add up to 1 at most.
+    """
+    kernel, weights, best = _tight(prior, loss, lengths, _LESS)
+    columns = np.zeros(loss.T.shape)
+    np.add.at(columns, best, np.maximum(weights, 0.0)[:, None] * kernel)
+    return np.asarray(columns / columns.sum(axis=0).max())
+
+
+def _tight(prior: Array, loss: Array, lengths: Array, share: float) -> tuple[Any, Any, Any]:
+    """Return exp(-share eps d), the weights with which its rows add up to 1, and a remap."""
+    kernel = np.exp(-share * lengths)
+    try:
+        weights = np.linalg.solve(kernel, np.ones(len(kernel)))
+    except np.linalg.LinAlgError:
+        weights = np.ones(len(kernel))
+    return kernel, weights, ((prior[:, None] * kernel).T @ loss).argmin(axis=1)

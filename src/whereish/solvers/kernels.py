@@ -26,22 +26,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import llvmlite.binding as llvm
 import numpy as np
-from numba import njit, types
-from numba.extending import get_cython_function_address
+from numba import njit
 
-# LAPACK inside compiled code that is cached on disk: the address is looked up under a name of
-# ours each time this module is imported, and the cached code refers to the name.
-_ADDRESS, _NOTHING = types.intp, types.void
-for _name in ("dpotrf", "dpotri"):
-    llvm.add_symbol(
-        f"whereish_{_name}", get_cython_function_address("scipy.linalg.cython_lapack", _name)
-    )
-_potrf = types.ExternalFunction("whereish_dpotrf", _NOTHING(*[_ADDRESS] * 5))
-_potri = types.ExternalFunction("whereish_dpotri", _NOTHING(*[_ADDRESS] * 5))
+from whereish.solvers.envelope import cholesky, find_last, solve_factored
+
 _RIDGE = 1e-13
-_NEAR = 0.2  # a pair joins below this share of the slack it could have
+NEAR = 0.2  # a pair joins below this share of the slack it could have
 _FAR_OFF = 2.0
 _HAIR = 4e-15
 _FRESH = 1e-5
@@ -49,7 +40,6 @@ _GROWTH = 10.0
 _PASSES = 4
 _SHARE = 0.3  # of what an input pays: a joining row's multiplier is not larger
 _ROOM = 0.5  # and is given at least this share of that
-_UPPER = 85  # "U" of Fortran's columns is the lower triangle of our rows
 
 
 class Pairs(NamedTuple):
@@ -58,6 +48,7 @@ class Pairs(NamedTuple):
     left: Any
     right: Any
     shrink: Any
+    near: Any  # a pair joins where shrink k_i > near k_j
     shrink_of: Any  # (n, n), the same by places
 
 
@@ -82,12 +73,16 @@ class Blocks(NamedTuple):
     slack: Any
     lack: Any
     dual: Any
+    per_slack: Any  # 1 / slack, 1 / dual
+    per_dual: Any
     want: Any  # what slack * dual should change by, to first order
     d_slack: Any
     d_dual: Any
     try_slack: Any
     try_dual: Any
-    factor: Any  # the factor of G
+    factor: Any  # the factor of G, see `whereish.solvers.envelope`
+    first: Any
+    last: Any
     ground: Any
     ground_h: Any  # G^-1 h
     sigma: Any
@@ -102,68 +97,31 @@ class Blocks(NamedTuple):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def cholesky(matrix, numbers, upper):
-    """Factor a matrix in place, in its lower triangle; return 0 if it could be."""
-    numbers[0] = numbers[1] = matrix.shape[0]
-    numbers[2] = 0
-    at = numbers.ctypes.data
-    _potrf(upper.ctypes.data, at, matrix.ctypes.data, at + 4, at + 8)
-    return numbers[2]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def invert(factor, numbers, upper):
-    """Put the lower triangle of the inverse in place of a factor."""
-    numbers[0] = numbers[1] = factor.shape[0]
-    at = numbers.ctypes.data
-    _potri(upper.ctypes.data, at, factor.ctypes.data, at + 4, at + 8)
-
-
-# Sums may be made in any order, if always in the same: LAPACK's own is half as fast.
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def solve_factored(factor, right):
-    """Solve with a factor, in place: forwards, then backwards."""
-    n = len(right)
-    for i in range(n):
-        row = factor[i]
-        known = 0.0
-        for j in range(i):
-            known += row[j] * right[j]
-        right[i] = (right[i] - known) / row[i]
-    for i in range(n - 1, -1, -1):
-        row = factor[i]
-        value = right[i] / row[i]
-        right[i] = value
-        for j in range(i):
-            right[j] -= row[j] * value
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def lapack_scratch():
-    """Return the numbers and the letter that LAPACK wants to be pointed at."""
-    return np.zeros(4, np.int32), np.full(1, _UPPER, np.uint8)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def factor_block(rows_i, rows_j, count, slack, lack, dual, pull, factor, ground_h, scratch):
+def factor_block(
+    rows_i, rows_j, count, slack, lack, dual, per_slack, per_dual, pull, factor, first, last,
+    ground_h,
+):  # fmt: skip
     """Factor G in place of ``factor``; put G^-1 h into ``ground_h``; return g, sigma, trouble.
 
-    ``pull`` is k (A'y), given from outside because summing it here would cancel.
+    The reciprocals of slacks and duals are noted for later: divisions are slow. ``pull`` is
+    k (A'y), given from outside because summing it here would cancel.
     """
-    n = factor.shape[0]
+    n = len(pull)
     factor[:] = 0.0
     for x in range(n):
         ground_h[x] = pull[x]
+        first[x] = x
+    for r in range(count):
+        per_slack[r], per_dual[r] = 1.0 / slack[r], 1.0 / dual[r]
     for r in range(count):
         i, j = rows_i[r], rows_j[r]
         rho = 1.0 - slack[r] + lack[r]
-        weight = dual[r] / slack[r]
+        weight = dual[r] * per_slack[r]
         factor[j, j] += weight
         factor[i, i] += weight * rho * rho
-        if i > j:
-            factor[i, j] -= weight * rho
-        else:
-            factor[j, i] -= weight * rho
+        low, high = min(i, j), max(i, j)
+        factor[low, high] -= weight * rho
+        first[high] = min(first[high], low)
         if lack[r] != 0.0:
             ground_h[j] -= weight * lack[r]
             ground_h[i] += weight * lack[r] * rho
@@ -174,23 +132,24 @@ def factor_block(rows_i, rows_j, count, slack, lack, dual, pull, factor, ground_
     for x in range(n):
         factor[g, x] = 0.0
         factor[x, g] = 0.0
-    for x in range(n):
         factor[x, x] *= 1.0 + _RIDGE
     factor[g, g] = 1.0
-    trouble = cholesky(factor, *scratch)
+    first[g] = g
+    find_last(first, last)
+    trouble = cholesky(factor, first)
     ground_h[g] = 0.0
-    solve_factored(factor, ground_h)
+    solve_factored(factor, last, ground_h)
     # sigma = w'Hw, as a sum of squares: w minimises it, so an error in w hardly shows.
     sigma = 0.0
     for r in range(count):
         rho = 1.0 - slack[r] + lack[r]
         along = slack[r] - lack[r] - (ground_h[rows_j[r]] - rho * ground_h[rows_i[r]])
-        sigma += dual[r] / slack[r] * along * along
+        sigma += dual[r] * per_slack[r] * along * along
     return g, sigma, trouble
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def solve_block(factor, g, ground_h, sigma, right, whole, v):
+def solve_block(factor, last, g, ground_h, sigma, right, whole, v):
     """Put the v of H^-1 right into ``v`` and return its tau; ``whole`` is the sum of right."""
     n = len(right)
     dot = 0.0
@@ -198,7 +157,7 @@ def solve_block(factor, g, ground_h, sigma, right, whole, v):
         v[x] = right[x]
         dot += ground_h[x] * right[x]
     v[g] = 0.0
-    solve_factored(factor, v)
+    solve_factored(factor, last, v)
     tau = (whole - dot) / sigma
     for x in range(n):
         v[x] -= tau * ground_h[x]
@@ -206,7 +165,7 @@ def solve_block(factor, g, ground_h, sigma, right, whole, v):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def right_side(rows_i, rows_j, count, slack, lack, dual, want, k, residual, right):
+def right_side(rows_i, rows_j, count, slack, lack, dual, per_slack, want, k, residual, right):
     """Put A'((want + dual lack) / slack) - k rd into ``right``; return its sum, not cancelled."""
     whole = 0.0
     for x in range(len(right)):
@@ -214,7 +173,7 @@ def right_side(rows_i, rows_j, count, slack, lack, dual, want, k, residual, righ
         whole += right[x]
     for r in range(count):
         i, j = rows_i[r], rows_j[r]
-        share = (want[r] + dual[r] * lack[r]) / slack[r]
+        share = (want[r] + dual[r] * lack[r]) * per_slack[r]
         right[j] += share
         right[i] -= share * (1.0 - slack[r] + lack[r])
         whole += share * (slack[r] - lack[r])
@@ -222,7 +181,9 @@ def right_side(rows_i, rows_j, count, slack, lack, dual, want, k, residual, righ
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def row_steps(rows_i, rows_j, count, slack, lack, dual, want, v, tau, d_slack, d_dual):
+def row_steps(
+    rows_i, rows_j, count, slack, lack, dual, per_slack, per_dual, want, v, tau, d_slack, d_dual
+):  # fmt: skip
     """Fill in how slacks and duals change; return 1 / the longest primal and dual step."""
     primal = 0.0
     other = 0.0
@@ -231,9 +192,9 @@ def row_steps(rows_i, rows_j, count, slack, lack, dual, want, v, tau, d_slack, d
         rho = 1.0 - slack[r] + lack[r]
         change = tau * (slack[r] - lack[r]) + (v[j] - rho * v[i]) - lack[r]
         d_slack[r] = change
-        d_dual[r] = (want[r] - dual[r] * change) / slack[r]
-        primal = max(primal, -change / slack[r])
-        other = max(other, -d_dual[r] / dual[r])
+        d_dual[r] = (want[r] - dual[r] * change) * per_slack[r]
+        primal = max(primal, -change * per_slack[r])
+        other = max(other, -d_dual[r] * per_dual[r])
     for x in range(len(v)):
         primal = max(primal, -(v[x] + tau))
     return primal, other
@@ -276,12 +237,11 @@ def join(k, price, pairs, active, mu, rows_i, rows_j, count, slack, lack, dual):
     for e in range(len(pairs.left)):
         if active[e] == 0 and count < len(rows_i):
             i, j = pairs.left[e], pairs.right[e]
-            near = _NEAR * (1.0 - pairs.shrink[e] * pairs.shrink[e])
-            left = 1.0 - pairs.shrink[e] * k[i] / k[j]
-            if left < near:
+            if pairs.shrink[e] * k[i] > pairs.near[e] * k[j]:
+                left = 1.0 - pairs.shrink[e] * k[i] / k[j]
                 active[e] = 1
                 rows_i[count], rows_j[count] = i, j
-                slack[count] = max(left, _ROOM * near)
+                slack[count] = max(left, _ROOM * (1.0 - pairs.near[e]))
                 lack[count] = slack[count] - left
                 dual[count] = max(min(mu, slack[count] * _SHARE * abs(price[j]) * k[j]), 1e-6 * mu)
                 dual[count] /= slack[count]
@@ -290,8 +250,8 @@ def join(k, price, pairs, active, mu, rows_i, rows_j, count, slack, lack, dual):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def reduced_cost(cost, k, rows_i, rows_j, count, dual, shrink_of, reduced):
-    """Put c - A'y into ``reduced``, from the multipliers and true coefficients.
+def reduced_cost(cost, k, rows_i, rows_j, count, dual, shrink_of, reduced, multiplier):
+    """Put c - A'y into ``reduced``, from the multipliers y and true coefficients.
 
     The slacks are not used: they are carried along and drift, and a bound must not drift with them.
     """
@@ -299,28 +259,33 @@ def reduced_cost(cost, k, rows_i, rows_j, count, dual, shrink_of, reduced):
         reduced[x] = cost[x]
     for r in range(count):
         i, j = rows_i[r], rows_j[r]
-        multiplier = dual[r] / k[j]
-        reduced[j] -= multiplier
-        reduced[i] += multiplier * shrink_of[i, j]
+        y = dual[r] / k[j]
+        multiplier[r] = y
+        reduced[j] -= y
+        reduced[i] += y * shrink_of[i, j]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def clean(aim, cost, k, rows_i, rows_j, count, dual, shrink_of, order, reduced, multiplier):
+def clean(aim, cost, rows_i, rows_j, count, shrink_of, order, reduced, multiplier):
     """Lift reduced costs that are below their aim: by less y, and never a negative one.
 
     Far from the output k is tiny, and a scaled multiplier's rounding is large against c. There a
     multiplier into x is lowered by what is missing; its other end i then misses q times as much,
-    q = exp(-eps d), and so on towards the output, where nothing is left. The multipliers that
-    give ``reduced`` are left in ``multiplier``.
+    q = exp(-eps d), and so on towards the output, where nothing is left. ``reduced`` and
+    ``multiplier`` are those of `reduced_cost`, and stay true to each other.
     """
-    n = len(k)
+    n = len(cost)
+    short = False
+    for x in range(n):
+        short |= reduced[x] < aim[x] + _HAIR * abs(cost[x])
+    if not short:
+        return
     head = np.full(n, -1, np.int64)
     after = np.empty(count, np.int64)
     for r in range(count):
         j = rows_j[r]
         after[r] = head[j]
         head[j] = r
-        multiplier[r] = dual[r] / k[j]
     for _ in range(_PASSES):
         lifted = False
         for x in order:

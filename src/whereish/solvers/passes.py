@@ -11,29 +11,26 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from whereish.solvers.envelope import WIDTH, add_inverse, cholesky, padded, solve_factored
 from whereish.solvers.kernels import (
-    cholesky,
     clean,
     factor_block,
     far_off,
-    invert,
     join,
-    lapack_scratch,
     move_rows,
     reduced_cost,
     right_side,
     row_steps,
     settle,
     solve_block,
-    solve_factored,
 )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def factor_all(low, high, s, b, part, inverse):
+def factor_all(low, high, s, b, part):
     """Factor blocks, add up their parts of the coupling matrix, solve for the affine step."""
     n = s.k.shape[1]
-    scratch = lapack_scratch()
+    strip = np.empty((n, WIDTH))
     pull = np.empty(n)
     part[:] = 0.0
     for z in range(low, high):
@@ -44,29 +41,26 @@ def factor_all(low, high, s, b, part, inverse):
         for x in range(n):
             pull[x] = k[x] * (s.cost[z, x] - b[x] - s.residual[z, x])
         g, sigma, trouble = factor_block(
-            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, pull, s.factor[z], ground_h,
-            scratch,
+            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, s.per_slack[z], s.per_dual[z],
+            pull, s.factor[z], s.first[z], s.last[z], ground_h,
         )  # fmt: skip
         s.ground[z], s.sigma[z], s.trouble[z] = g, sigma, trouble
         if trouble != 0:
             continue
-        for x in range(n):
-            for y in range(x + 1):
-                inverse[x, y] = s.factor[z, x, y]
-        invert(inverse, *scratch)
-        for x in range(n):
-            inverse[g, x] = inverse[x, g] = 0.0
+        add_inverse(s.factor[z], s.first[z], s.last[z], g, k, part, strip)
         for x in range(n):
             here = k[x] * (1.0 - ground_h[x]) / sigma
             for y in range(x + 1):
-                part[x, y] += k[y] * (k[x] * inverse[x, y] + here * (1.0 - ground_h[y]))
+                part[x, y] += here * k[y] * (1.0 - ground_h[y])
         for r in range(count):
             want[r] = -slack[r] * dual[r]
         s.whole[z] = right_side(
-            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, want, k, s.residual[z],
-            s.right[z],
+            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, s.per_slack[z], want, k,
+            s.residual[z], s.right[z],
         )  # fmt: skip
-        s.tau[z] = solve_block(s.factor[z], g, ground_h, sigma, s.right[z], s.whole[z], s.v[z])
+        s.tau[z] = solve_block(
+            s.factor[z], s.last[z], g, ground_h, sigma, s.right[z], s.whole[z], s.v[z]
+        )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -92,11 +86,12 @@ def correct_all(low, high, s, d_slack_of, d_dual_of, mu, primal, other):
                 elif product > 3.0 * mu:
                     want[r] += max(3.0 * mu - product, -3.0 * mu)
         s.whole[z] = right_side(
-            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, want, s.k[z], s.residual[z],
-            s.right[z],
+            s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, s.per_slack[z], want, s.k[z],
+            s.residual[z], s.right[z],
         )  # fmt: skip
         s.tau[z] = solve_block(
-            s.factor[z], s.ground[z], s.ground_h[z], s.sigma[z], s.right[z], s.whole[z], s.v[z],
+            s.factor[z], s.last[z], s.ground[z], s.ground_h[z], s.sigma[z], s.right[z], s.whole[z],
+            s.v[z],
         )  # fmt: skip
 
 
@@ -112,10 +107,12 @@ def direct_all(low, high, s, db, d_slack, d_dual, u):
             full[x] = s.right[z, x] + push
             total += push
         v = u[z]
-        tau = solve_block(s.factor[z], s.ground[z], s.ground_h[z], s.sigma[z], full, total, v)
+        tau = solve_block(
+            s.factor[z], s.last[z], s.ground[z], s.ground_h[z], s.sigma[z], full, total, v
+        )
         s.primal[z], s.other[z] = row_steps(
-            s.rows_i[z], s.rows_j[z], s.count[z], s.slack[z], s.lack[z], s.dual[z], s.want[z], v,
-            tau, d_slack[z], d_dual[z],
+            s.rows_i[z], s.rows_j[z], s.count[z], s.slack[z], s.lack[z], s.dual[z], s.per_slack[z],
+            s.per_dual[z], s.want[z], v, tau, d_slack[z], d_dual[z],
         )  # fmt: skip
         for x in range(n):
             v[x] += tau
@@ -130,8 +127,13 @@ def limit_all(low, high, s, pairs, u):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def factor_coupling(matrix):
-    """Factor the coupling matrix in place; return 0 if it could be."""
-    return cholesky(matrix, *lapack_scratch())
+    """Factor the coupling matrix, of which there is the lower triangle; return 0 if it could be."""
+    n = len(matrix)
+    root = np.zeros((n, padded(n)))
+    for x in range(n):
+        for y in range(x + 1):
+            root[y, x] = matrix[x, y]
+    return root, cholesky(root, np.zeros(n, np.int64))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -142,7 +144,7 @@ def couple(s, root):
     for z in range(m):
         for x in range(n):
             right[x] -= s.k[z, x] * (1.0 + s.v[z, x] + s.tau[z])
-    solve_factored(root, right)
+    solve_factored(root, np.full(n, n - 1), right)
     return right
 
 
@@ -173,22 +175,46 @@ def advance_all(low, high, s, pairs, d_slack, d_dual, u, primal, other, mu, b):
         settle(k, i, j, before, s.slack[z], s.lack[z], dual, pairs.shrink_of)
         count = join(k, b, pairs, s.active[z], mu, i, j, before, s.slack[z], s.lack[z], dual)
         s.count[z] = count
-        reduced_cost(s.cost[z], k, i, j, count, dual, pairs.shrink_of, s.reduced[z])
+        reduced, shrink_of = s.reduced[z], pairs.shrink_of
+        reduced_cost(s.cost[z], k, i, j, count, dual, shrink_of, reduced, multiplier)
         for x in range(n):
-            s.residual[z, x] = s.reduced[z, x] - b[x]
-        clean(
-            b,
-            s.cost[z],
-            k,
-            i,
-            j,
-            count,
-            dual,
-            pairs.shrink_of,
-            s.order[z],
-            s.reduced[z],
-            multiplier,
-        )
+            s.residual[z, x] = reduced[x] - b[x]
+        clean(b, s.cost[z], i, j, count, shrink_of, s.order[z], reduced, multiplier)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def clean_all(low, high, s, pairs, b, reduced, multiplier):
+    """Work out multipliers and reduced costs afresh, and clean them."""
+    shrink_of = pairs.shrink_of
+    for z in range(low, high):
+        i, j, count, y = s.rows_i[z], s.rows_j[z], s.count[z], multiplier[z]
+        reduced_cost(s.cost[z], s.k[z], i, j, count, s.dual[z], shrink_of, reduced[z], y)
+        clean(b, s.cost[z], i, j, count, shrink_of, s.order[z], reduced[z], y)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def merge_all(dying, stay, s, pairs):
+    """Add the columns of some blocks to those where they cost least. Multipliers y stay."""
+    n = s.k.shape[1]
+    for z in dying:
+        more = s.k[z]
+        into, least = stay[0], np.inf
+        for other in stay:
+            cost = 0.0
+            for x in range(n):
+                cost += s.cost[other, x] * more[x]
+            if cost < least:
+                into, least = other, cost
+        k = s.k[into]
+        for r in range(s.count[into]):
+            i, j = s.rows_i[into, r], s.rows_j[into, r]
+            share = k[j] / (k[j] + more[j])
+            gained = (1.0 - pairs.shrink_of[i, j] * more[i] / more[j]) * (1.0 - share)
+            s.slack[into, r] = s.slack[into, r] * share + max(gained, 0.0)
+            s.lack[into, r] = s.lack[into, r] * share + max(-gained, 0.0)
+            s.dual[into, r] /= share
+        for x in range(n):
+            k[x] += more[x]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -223,20 +249,23 @@ def step_alone(s, pairs, b, mu, share, correctors, long):
     whether it could, the new b and the new mu.
     """
     m, n = s.k.shape
-    part, inverse = np.empty((n, n)), np.empty((n, n))
-    factor_all(0, m, s, b, part, inverse)
-    if s.stop[0] != 0 or s.trouble.any() or factor_coupling(part) != 0:
+    part = np.empty((n, n))
+    factor_all(0, m, s, b, part)
+    if s.stop[0] != 0 or s.trouble.any():
+        return False, b, mu
+    root, trouble = factor_coupling(part)
+    if trouble != 0:
         return False, b, mu
     d_slack, d_dual, try_slack, try_dual = s.d_slack, s.d_dual, s.try_slack, s.try_dual
     u, try_u = np.empty((m, n)), np.empty((m, n))
     total = complementarity(s, d_slack, d_dual, 0.0, 0.0)
     rows = s.count.sum()
-    direct_all(0, m, s, couple(s, part), d_slack, d_dual, u)
+    direct_all(0, m, s, couple(s, root), d_slack, d_dual, u)
     primal, other = longest(s.primal, 1.0), longest(s.other, 1.0)
     after = complementarity(s, d_slack, d_dual, primal, other)
     aim = total / rows * max(after / total, 1e-4) ** 3
     correct_all(0, m, s, d_slack, d_dual, aim, 0.0, 0.0)
-    db = couple(s, part)
+    db = couple(s, root)
     direct_all(0, m, s, db, d_slack, d_dual, u)
     primal, other = longest(s.primal, share), longest(s.other, share)
     for _ in range(correctors):
@@ -244,7 +273,7 @@ def step_alone(s, pairs, b, mu, share, correctors, long):
             break
         further, beyond = min(1.0, 1.1 * primal + 0.3), min(1.0, 1.1 * other + 0.3)
         correct_all(0, m, s, d_slack, d_dual, aim, further, beyond)
-        try_db = couple(s, part)
+        try_db = couple(s, root)
         direct_all(0, m, s, try_db, try_slack, try_dual, try_u)
         try_primal, try_other = longest(s.primal, share), longest(s.other, share)
         if not try_primal + try_other > primal + other + 0.02:

@@ -16,12 +16,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from whereish.solvers.envelope import padded
 from whereish.solvers.kernels import (
     clean,
     factor_block,
     far_off,
     join,
-    lapack_scratch,
     move_rows,
     reduced_cost,
     right_side,
@@ -34,26 +34,51 @@ _ROUNDS = (30, 60, 120)  # up to which round bids count with powers 8, 16, 32
 _SMALL = 1e-5
 
 
+_SUMS = {"reassoc", "contract", "nsz"}  # may be made in any order, if always in the same
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
-def _serve(reach, supplies, needy, bids, squarings, weights):
-    """Put into ``weights`` the share of each supply that each place in need gets."""
+def _near(reach, supplies, needy):
+    near = np.empty((len(supplies), len(needy)))
     for a in range(len(supplies)):
+        for c in range(len(needy)):
+            near[a, c] = reach[needy[c], supplies[a]]
+    return near
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
+def _serve(near, bids, squarings, weights):
+    """Put into ``weights`` the share of each supply that each place in need gets."""
+    needs = len(bids)
+    for a in range(len(near)):
+        row, here = weights[a], near[a]
         best = 0.0
-        for c in range(len(needy)):
-            bid = bids[c] * reach[needy[c], supplies[a]]
-            weights[a, c] = bid
-            best = max(best, bid)
+        for c in range(needs):
+            row[c] = bids[c] * here[c]
+            best = max(best, row[c])
+        scale = 1.0 / best if best > 0.0 else 0.0
+        for c in range(needs):
+            row[c] *= scale
+        for _ in range(squarings):
+            for c in range(needs):
+                row[c] *= row[c]
         total = 0.0
-        for c in range(len(needy)):
-            weight = weights[a, c] / best if best > 0.0 else 0.0
-            for _ in range(squarings):
-                weight *= weight
-            if weight < _SMALL:
-                weight = 0.0
-            weights[a, c] = weight
-            total += weight
-        for c in range(len(needy)):
-            weights[a, c] /= max(total, 1.0)
+        for c in range(needs):
+            row[c] = row[c] if row[c] >= _SMALL else 0.0
+            total += row[c]
+        scale = 1.0 / max(total, 1.0)
+        for c in range(needs):
+            row[c] *= scale
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
+def _receive(near, weights, supply, got):
+    """Put into ``got`` what reaches each place in need."""
+    got[:] = 0.0
+    for a in range(len(near)):
+        row, here, flow = weights[a], near[a], supply[a]
+        for c in range(len(got)):
+            got[c] += row[c] * here[c] * flow
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -66,24 +91,23 @@ def prove_all(low, high, gain, reach, tolerance, left, bids, rounds):
     for z in range(low, high):
         needy = np.flatnonzero(gain[z] < 0.0)
         supplies = np.flatnonzero(gain[z] > 0.0)
-        left[z] = -gain[z][needy].sum()
+        need, supply = -gain[z][needy], gain[z][supplies]
+        left[z] = need.sum()
         bids[z] = 1.0
         rounds[z] = 0
         if left[z] <= tolerance or len(supplies) == 0:
             continue
-        weights = np.empty((len(supplies), len(needy)))
+        near = _near(reach, supplies, needy)
+        weights = np.empty_like(near)
         got = np.empty(len(needy))
         bid = np.ones(len(needy))
         for round_ in range(_ROUNDS[2]):
             squarings = 3 if round_ < _ROUNDS[0] else (4 if round_ < _ROUNDS[1] else 5)
-            _serve(reach, supplies, needy, bid, squarings, weights)
-            got[:] = 0.0
-            for a in range(len(supplies)):
-                for c in range(len(needy)):
-                    got[c] += weights[a, c] * gain[z, supplies[a]] * reach[needy[c], supplies[a]]
+            _serve(near, bid, squarings, weights)
+            _receive(near, weights, supply, got)
             missing = 0.0
             for c in range(len(needy)):
-                missing += max(0.0, -gain[z, needy[c]] - got[c])
+                missing += max(0.0, need[c] - got[c])
             if missing < left[z]:
                 left[z] = missing
                 rounds[z] = round_ + 1
@@ -93,36 +117,49 @@ def prove_all(low, high, gain, reach, tolerance, left, bids, rounds):
                 break
             power = 1.2 / 2.0**squarings
             for c in range(len(needy)):
-                need = -gain[z, needy[c]]
-                bid[c] *= (need / max(got[c], 0.01 * need)) ** power
+                bid[c] *= (need[c] / max(got[c], 0.01 * need[c])) ** power
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_proof(gain, reach, before, shrink_of, bids, rounds):
-    """Return the multipliers that `prove_all` found for one output, as rows i, j, y, and A'y.
+def write_proofs(which, gain, reach, before, shrink_of, bids, rounds, cost, low):
+    """Return the multipliers that `prove_all` found for these outputs: numbers and rows i, j, y.
 
     ``before[j, i]`` is the last place but one on the shortest way from j to i, along pairs.
+    ``low`` is lowered to cost - A'y where it is above.
     """
-    n = len(gain)
-    multipliers = np.zeros((n, n))
-    if rounds > 0:
-        _write(gain, reach, before, shrink_of, bids, rounds, multipliers)
+    n = gain.shape[1]
+    multipliers, pull = np.empty((n, n)), np.empty(n)
+    room = 4 * n * len(which)
+    of, y = np.empty(room, np.int32), np.empty(room)
+    rows_i, rows_j = np.empty(room, np.int32), np.empty(room, np.int32)
     count = 0
-    pull = np.zeros(n)
-    for i in range(n):
-        for j in range(n):
-            if multipliers[i, j] != 0.0:
-                count += 1
-                pull[j] += multipliers[i, j]
-                pull[i] -= multipliers[i, j] * shrink_of[i, j]
-    rows_i, rows_j, y = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count)
-    count = 0
-    for i in range(n):
-        for j in range(n):
-            if multipliers[i, j] != 0.0:
-                rows_i[count], rows_j[count], y[count] = i, j, multipliers[i, j]
-                count += 1
-    return rows_i, rows_j, y, pull
+    for a in which:
+        if count + n * n > room:
+            room = 2 * room + n * n
+            of, y = _longer(of, room), _longer(y, room)
+            rows_i, rows_j = _longer(rows_i, room), _longer(rows_j, room)
+        multipliers[:] = 0.0
+        pull[:] = 0.0
+        if rounds[a] > 0:
+            _write(gain[a], reach, before, shrink_of, bids[a], rounds[a], multipliers)
+        for i in range(n):
+            for j in range(n):
+                value = multipliers[i, j]
+                if value != 0.0:
+                    pull[j] += value
+                    pull[i] -= value * shrink_of[i, j]
+                    of[count], rows_i[count], rows_j[count], y[count] = a, i, j, value
+                    count += 1
+        for x in range(n):
+            low[x] = min(low[x], cost[a, x] - pull[x])
+    return of[:count], rows_i[:count], rows_j[:count], y[:count]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _longer(array, room):
+    longer = np.empty(room, array.dtype)
+    longer[: len(array)] = array
+    return longer
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -132,7 +169,7 @@ def _write(gain, reach, before, shrink_of, bids, rounds, multipliers):
     supplies = np.flatnonzero(gain > 0.0)
     weights = np.empty((len(supplies), len(needy)))
     squarings = 3 if rounds <= _ROUNDS[0] else (4 if rounds <= _ROUNDS[1] else 5)
-    _serve(reach, supplies, needy, bids[needy], squarings, weights)
+    _serve(_near(reach, supplies, needy), bids[needy], squarings, weights)
     way = np.empty(len(gain), np.int64)
     for a in range(len(supplies)):
         j = supplies[a]
@@ -169,7 +206,6 @@ def price_all(
     k, rows_i, rows_j, count = s.k, s.rows_i, s.rows_j, s.count
     slack, lacks, dual, reduced, order = s.slack, s.lack, s.dual, s.reduced, s.order
     for z in range(low, high):
-        scratch = lapack_scratch()
         capacity = rows_i.shape[1]
         v = np.empty(n)
         w_v = np.empty(n)
@@ -177,10 +213,11 @@ def price_all(
         pull = np.empty(n)
         push = np.empty(n)
         ground_h = np.empty(n)
-        factor = np.empty((n, n))
+        factor = np.empty((n, padded(n)))
+        first_of, last_of = np.empty(n, np.int64), np.empty(n, np.int64)
         residual = np.zeros(n)
         d_slack, d_dual = np.zeros(capacity), np.zeros(capacity)
-        want = np.empty(capacity)
+        per_slack, per_dual, want = np.empty(capacity), np.empty(capacity), np.empty(capacity)
         lack, active = lacks[z], s.active[z]
         aim = np.empty(n)
         c = gain[z]
@@ -200,7 +237,9 @@ def price_all(
             slack[z, r] = 1.0 - pairs.shrink[e] * k[z, i] / k[z, j]
             dual[z, r] = mu / slack[z, r]
         count[z] = len(first)
-        reduced_cost(c, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, reduced[z])
+        reduced_cost(
+            c, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, reduced[z], multipliers[z]
+        )
         t = 0.0
         for x in range(n):
             t += k[z, x] * reduced[z, x]
@@ -213,8 +252,8 @@ def price_all(
                 residual[x] = reduced[z, x] - t * weight[x]
                 aim[x] = min(0.0, t) * weight[x]
             clean(
-                aim, c, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, order[z],
-                reduced[z], multipliers[z],
+                aim, c, rows_i[z], rows_j[z], count[z], shrink_of, order[z], reduced[z],
+                multipliers[z],
             )  # fmt: skip
             for x in range(n):
                 low_x = min(low_x, reduced[z, x] / weight[x])
@@ -241,12 +280,12 @@ def price_all(
                 push[x] = k[z, x] * weight[x]
                 off -= push[x]
             g, sigma, trouble = factor_block(
-                rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], pull, factor, ground_h,
-                scratch,
+                rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], per_slack, per_dual, pull,
+                factor, first_of, last_of, ground_h,
             )  # fmt: skip
             if trouble != 0:
                 break
-            w_tau = solve_block(factor, g, ground_h, sigma, push, 1.0 - off, w_v)
+            w_tau = solve_block(factor, last_of, g, ground_h, sigma, push, 1.0 - off, w_v)
             curve = 0.0
             for x in range(n):
                 curve += push[x] * (w_v[x] + w_tau)
@@ -257,10 +296,10 @@ def price_all(
                     if stage == 1:
                         want[r] -= d_slack[r] * d_dual[r]
                 whole = right_side(
-                    rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], want, k[z], residual,
-                    right,
+                    rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], per_slack, want, k[z],
+                    residual, right,
                 )  # fmt: skip
-                tau = solve_block(factor, g, ground_h, sigma, right, whole, v)
+                tau = solve_block(factor, last_of, g, ground_h, sigma, right, whole, v)
                 reach = off
                 for x in range(n):
                     reach -= push[x] * (v[x] + tau)
@@ -269,8 +308,8 @@ def price_all(
                 for x in range(n):
                     v[x] += dt * w_v[x]
                 primal, other = row_steps(
-                    rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], want, v, tau, d_slack,
-                    d_dual,
+                    rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], per_slack, per_dual,
+                    want, v, tau, d_slack, d_dual,
                 )  # fmt: skip
                 if stage == 0:
                     primal = min(1.0, 1.0 / max(primal, 1e-300))
@@ -296,4 +335,7 @@ def price_all(
             count[z] = join(
                 k[z], c, pairs, active, mu, rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z]
             )
-            reduced_cost(c, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, reduced[z])
+            reduced_cost(
+                c, k[z], rows_i[z], rows_j[z], count[z], dual[z], shrink_of, reduced[z],
+                multipliers[z],
+            )  # fmt: skip

@@ -17,22 +17,22 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whereish.places import Array
-from whereish.solvers.guesses import FEW, likely_outputs
 from whereish.threads import cores
 
 if TYPE_CHECKING:
     from whereish.solvers.blocks import Program
+    from whereish.solvers.ground import Ground
 
 # Gaps at which outputs left out are priced on the way: one found late costs more of the way.
 _STAGE, _STAGES, _MANY = (1e-2,), (3e-2, 1e-3), 100
 _ROUNDS = 30
+_FEW = 12  # so few outputs are all taken
 _ITERATIONS = 300
 
 
@@ -125,26 +125,38 @@ def solve_structured(
     threads
         As many as there are cores, if not given. The result does not depend on it.
     """
-    from whereish.solvers.blocks import Program
+    from whereish.solvers.ground import Ground
 
     start = time.perf_counter()
+    ground = Ground(loss, edges, exponents, reach)
+    return solve_on(ground, prior, tolerance, time_limit_s, progress, threads, start)
+
+
+def solve_on(
+    ground: Ground,
+    prior: Array,
+    tolerance: float = 1e-6,
+    time_limit_s: float | None = None,
+    progress: Callable[[Progress], object] | None = None,
+    threads: int | None = None,
+    start: float | None = None,
+) -> Structured:
+    """Do what `solve_structured` does where everything but the prior is worked out already."""
+    from whereish.solvers.blocks import Program
+    from whereish.solvers.guesses import likely_outputs
+
+    start = time.perf_counter() if start is None else start
     count = threads or cores()
-    quiet = np.errstate(all="ignore")  # numbers that break down end the solve, see `step`
-    with quiet, _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(count) as pool:
-        program = Program(prior, loss, edges, exponents, reach, count, pool)
+    # Numbers that break down end the solve, see `step`.
+    with np.errstate(all="ignore"), ThreadPoolExecutor(count) as pool:
+        program = Program(ground, prior, count, pool)
         with _stoppable(program):
-            few = program.m <= FEW
-            seeds = np.arange(program.m) if few else likely_outputs(prior, loss, program.ways[0])
+            if program.m <= _FEW:
+                seeds = np.arange(program.m)
+            else:
+                seeds = likely_outputs(program.prior, ground.loss, ground.ways[0])
             solve = _Solve(program, seeds, start, time_limit_s, progress)
             return solve.to(tolerance)
-
-
-@lru_cache(maxsize=1)
-def _blas() -> Any:
-    """Return what can limit the threads of BLAS: ours share the blocks out already."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 @contextmanager
@@ -217,14 +229,17 @@ class _Solve:
             else:
                 target *= 0.3
         matrix = np.zeros((self.program.n, self.program.m))
-        matrix[:, self.outputs] = self.matrix.T
+        order = self.program.ground.order
+        matrix[np.ix_(order, self.outputs)] = self.matrix.T
+        y = self.multipliers
+        proof = Multipliers(y.output, order[y.left], order[y.right], y.value)
         gap = (self.loss - self.bound) / self.loss if self.loss > 0 else 0.0
         return Structured(
             matrix,
             self.loss,
             self.bound,
             gap,
-            self.multipliers,
+            proof,
             self.iterations,
             time.perf_counter() - self.start,
             "solved" if gap <= tolerance else "numerics" if stopped == "solved" else stopped,
@@ -275,11 +290,11 @@ class _Solve:
         reduced, rows = at.multipliers()
         bound_x = reduced.min(axis=0)
         out: NDArray[np.int64] = np.setdiff1d(np.arange(program.m), at.used)
-        proved = [(z, *row) for z, row in zip(at.used, rows, strict=True)]
+        proved = _named(at.used, rows)
         if not len(out):
             self.keep(float(bound_x.sum()), proved)
             return out
-        lengths, before = program.ways
+        lengths, before = program.ground.ways
         ways = np.exp(-lengths)
         gain = program.cost[out] - bound_x
         left, bids = np.empty(len(out)), np.empty((len(out), n))
@@ -299,16 +314,16 @@ class _Solve:
         low = bound_x.copy()
         hard = left > enough / n if thorough else np.zeros(len(out), dtype=bool)
         paying: NDArray[np.int64] = out[hard]
-        for a in np.flatnonzero(~hard) if final else ():
-            i, j, y, pull = pricing.write_proof(
-                gain[a], ways, before, program.pairs.shrink_of, bids[a], rounds[a]
-            )
-            low = np.minimum(low, program.cost[out[a]] - pull)
-            proved.append((out[a], i, j, y))
+        if final:
+            of, i, j, y = pricing.write_proofs(
+                np.flatnonzero(~hard), gain, ways, before, program.pairs.shrink_of, bids, rounds,
+                program.cost[out], low,
+            )  # fmt: skip
+            proved.append((out[of], i, j, y))
         if hard.any():
             bound, priced, rows = at.price(out[hard], gain[hard], enough)
             low = np.minimum(low, (priced.reduced + bound_x).min(axis=0))
-            proved += [(z, *row) for z, row in zip(out[hard], rows, strict=True)]
+            proved += _named(out[hard], rows)
             paying = paying[bound < -enough]
         if final:
             self.keep(float(low.sum()), proved)
@@ -320,13 +335,14 @@ class _Solve:
             self.bound, self.multipliers = bound, _gather(proved)
 
 
+def _named(outputs: NDArray[np.int64], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [(np.full(len(row[0]), z), *row) for z, row in zip(outputs, rows, strict=True)]
+
+
 def _gather(proved: list[tuple[Any, ...]]) -> Multipliers:
-    whole = [[np.full(len(row[3]), row[0]) for row in proved]]
-    whole += [[row[part] for row in proved] for part in (1, 2, 3)]
-    output, left, right, value = (np.concatenate([np.empty(0), *part]) for part in whole)
-    return Multipliers(
-        output.astype(np.int32), left.astype(np.int32), right.astype(np.int32), value
-    )
+    nothing = (np.empty(0, np.int32),) * 3 + (np.empty(0),)
+    of, left, right, value = map(np.concatenate, zip(nothing, *proved, strict=True))
+    return Multipliers(of.astype(np.int32), left.astype(np.int32), right.astype(np.int32), value)
 
 
 @dataclass(frozen=True)
