@@ -138,7 +138,7 @@ def factor_block(
     find_last(first, last)
     trouble = cholesky(factor, first)
     ground_h[g] = 0.0
-    solve_factored(factor, last, ground_h)
+    solve_factored(factor, first, ground_h)
     # sigma = w'Hw, as a sum of squares: w minimises it, so an error in w hardly shows.
     sigma = 0.0
     for r in range(count):
@@ -149,7 +149,7 @@ def factor_block(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def solve_block(factor, last, g, ground_h, sigma, right, whole, v):
+def solve_block(factor, first, g, ground_h, sigma, right, whole, v):
     """Put the v of H^-1 right into ``v`` and return its tau; ``whole`` is the sum of right."""
     n = len(right)
     dot = 0.0
@@ -157,7 +157,7 @@ def solve_block(factor, last, g, ground_h, sigma, right, whole, v):
         v[x] = right[x]
         dot += ground_h[x] * right[x]
     v[g] = 0.0
-    solve_factored(factor, last, v)
+    solve_factored(factor, first, v)
     tau = (whole - dot) / sigma
     for x in range(n):
         v[x] -= tau * ground_h[x]

@@ -59,7 +59,7 @@ def factor_all(low, high, s, b, part):
             s.residual[z], s.right[z],
         )  # fmt: skip
         s.tau[z] = solve_block(
-            s.factor[z], s.last[z], g, ground_h, sigma, s.right[z], s.whole[z], s.v[z]
+            s.factor[z], s.first[z], g, ground_h, sigma, s.right[z], s.whole[z], s.v[z]
         )
 
 
@@ -90,7 +90,7 @@ def correct_all(low, high, s, d_slack_of, d_dual_of, mu, primal, other):
             s.residual[z], s.right[z],
         )  # fmt: skip
         s.tau[z] = solve_block(
-            s.factor[z], s.last[z], s.ground[z], s.ground_h[z], s.sigma[z], s.right[z], s.whole[z],
+            s.factor[z], s.first[z], s.ground[z], s.ground_h[z], s.sigma[z], s.right[z], s.whole[z],
             s.v[z],
         )  # fmt: skip
 
@@ -108,7 +108,7 @@ def direct_all(low, high, s, db, d_slack, d_dual, u):
             total += push
         v = u[z]
         tau = solve_block(
-            s.factor[z], s.last[z], s.ground[z], s.ground_h[z], s.sigma[z], full, total, v
+            s.factor[z], s.first[z], s.ground[z], s.ground_h[z], s.sigma[z], full, total, v
         )
         s.primal[z], s.other[z] = row_steps(
             s.rows_i[z], s.rows_j[z], s.count[z], s.slack[z], s.lack[z], s.dual[z], s.per_slack[z],
@@ -144,7 +144,7 @@ def couple(s, root):
     for z in range(m):
         for x in range(n):
             right[x] -= s.k[z, x] * (1.0 + s.v[z, x] + s.tau[z])
-    solve_factored(root, np.full(n, n - 1), right)
+    solve_factored(root, np.zeros(n, np.int64), right)
     return right
 
 

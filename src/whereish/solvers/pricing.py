@@ -285,7 +285,7 @@ def price_all(
             )  # fmt: skip
             if trouble != 0:
                 break
-            w_tau = solve_block(factor, last_of, g, ground_h, sigma, push, 1.0 - off, w_v)
+            w_tau = solve_block(factor, first_of, g, ground_h, sigma, push, 1.0 - off, w_v)
             curve = 0.0
             for x in range(n):
                 curve += push[x] * (w_v[x] + w_tau)
@@ -299,7 +299,7 @@ def price_all(
                     rows_i[z], rows_j[z], count[z], slack[z], lack, dual[z], per_slack, want, k[z],
                     residual, right,
                 )  # fmt: skip
-                tau = solve_block(factor, last_of, g, ground_h, sigma, right, whole, v)
+                tau = solve_block(factor, first_of, g, ground_h, sigma, right, whole, v)
                 reach = off
                 for x in range(n):
                     reach -= push[x] * (v[x] + tau)
