@@ -254,3 +254,34 @@ def test_bad_input_is_named(make: Any, words: str) -> None:
         make()
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value, ValueError)
+
+
+PEOPLE = [[0.1, 0.2, 0.3, 0.2, 0.1, 0.1], [1, 0, 0, 0, 0, 0], [0.5, 0, 0, 0, 0, 0.5]]
+
+
+@pytest.mark.parametrize("dilation", [1.0, 1.3])
+@pytest.mark.parametrize("columns", [3, 6])
+def test_each_of_many_priors_gets_its_own_optimum(columns: int, dilation: float) -> None:
+    """With 6 places by HiGHS, with 12 by the structured solver."""
+    xy = [[0.9 * i, 1.1 * j] for j in range(2) for i in range(columns)]
+    places = wh.Places.from_xy(xy)
+    priors = np.kron(PEOPLE, np.full((1, columns // 3), 3 / columns))
+    told: list[tuple[int, int]] = []
+    built = wh.optimal_each(
+        places, priors, 1.2, dilation, progress=lambda done, of: told.append((done, of))
+    )
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    for prior, mechanism in zip(priors, built, strict=True):
+        alone = wh.optimal(places, prior, 1.2, dilation)
+        assert wh.tightest_epsilon(mechanism) <= 1.2
+        assert wh.quality_loss(mechanism, prior) == pytest.approx(wh.quality_loss(alone, prior))
+        assert mechanism.build.program_gap == pytest.approx(alone.build.program_gap, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "priors", [[], [[0.5, 0.6]], [[0.5, 0.5, 0.0]], 3, "ab", [[0.5, 0.5], [0.5]], [[np.nan, 1.0]]]
+)
+def test_priors_that_are_none_are_refused(priors: Any) -> None:
+    places = wh.Places.from_xy([[0, 0], [1, 0]])
+    with pytest.raises(wh.InputError):
+        wh.optimal_each(places, priors, 1.0)

@@ -8,7 +8,7 @@ from whereish.mechanisms.laplace import (
     planar_laplace_noise,
 )
 from whereish.mechanisms.mechanism import Build, Mechanism, check_places
-from whereish.mechanisms.optimal import how_far, optimal, optimal_privacy
+from whereish.mechanisms.optimal import how_far, optimal, optimal_each, optimal_privacy
 from whereish.mechanisms.plan import METHODS, Plan
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "is_mechanism",
     "load_mechanism",
     "optimal",
+    "optimal_each",
     "optimal_privacy",
     "planar_laplace",
     "planar_laplace_for_loss",

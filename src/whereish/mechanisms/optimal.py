@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,9 +45,14 @@ from whereish.solvers import (
     Structured,
     attempts,
     check_solver,
+    prepare,
     solve,
-    solve_structured,
+    solve_on,
 )
+from whereish.threads import cores
+
+if TYPE_CHECKING:
+    from whereish.solvers.ground import Ground
 
 # The relative gap that counts as solved.
 TOLERANCE = 1e-6
@@ -58,6 +65,8 @@ HIGHS_UP_TO = 300_000
 # A loss of this share of what could be lost is none: no gap matters.
 NOTHING = 1e-12
 MEMORY_GB = 8.0
+# Up to so many places a solve is best left to one core, and each core given another prior.
+_ALONE_UP_TO = 100
 
 
 def optimal(
@@ -139,17 +148,12 @@ def optimal(
     True
     """
     start = time.perf_counter()
-    inputs = check_places(places)
-    weights = as_prior(prior, len(inputs))
-    level = as_epsilon(epsilon)
+    setting = _setting(places, epsilon, dilation, privacy_metric, quality_metric, outputs)
+    weights = as_prior(prior, len(setting.inputs))
     check_solver(solver, form, time_limit_s)
     as_number("tolerance", tolerance)
-    check_dilation(dilation)
     as_number("memory_limit_gb", memory_limit_gb, unit="GB")
-    metric = metric_or_euclidean(privacy_metric, inputs)
-    targets = chosen_outputs(inputs, outputs)
-    loss = quality_to(inputs, targets, outputs, quality_metric)
-    n, m = loss.shape
+    n, m = setting.loss.shape
 
     allowed = memory_limit_gb if solver in ("auto", "structured") else np.inf
     expected = n * (n - 1) // 2 if dilation == 1 else min(n * (n - 1) // 2, 16 * n)
@@ -157,16 +161,83 @@ def optimal(
     if chosen.method == "closed-form":
         if announce is not None:
             announce(chosen)
-        found = closed_form(inputs, weights, level, privacy_metric, quality_metric, outputs)
+        found = closed_form(
+            setting.inputs, weights, setting.level, privacy_metric, quality_metric, outputs
+        )
         notes = (*found.build.notes, f"not exact, because {chosen.why}")
         build = replace(found.build, seconds=time.perf_counter() - start, notes=notes)
         return found.telling(build)
 
-    spanner = greedy_spanner(metric, dilation)
-    chosen = plan("exact", n, m, len(spanner.edges), time_limit_s, np.inf)
     if announce is not None:
-        announce(chosen)
-    stakes = weights[:, None] * loss
+        announce(plan("exact", n, m, len(setting.spanner.edges), time_limit_s, np.inf))
+    task = _Task(setting, weights, tolerance, time_limit_s, progress)
+    return _best(task, solver, form, start)
+
+
+def optimal_each(
+    places: Places,
+    priors: ArrayLike,
+    epsilon: float,
+    dilation: float = 1.0,
+    privacy_metric: ArrayLike | None = None,
+    quality_metric: ArrayLike | None = None,
+    outputs: Places | Sequence[int] | NDArray[np.int64] | None = None,
+    *,
+    tolerance: float = TOLERANCE,
+    progress: Callable[[int, int], object] | None = None,
+) -> list[Mechanism]:
+    """Build the optimal mechanism of each of many people on the same places.
+
+    Does what `optimal` does for every prior, but works out once what they share (distances, pairs,
+    their spanner and everything the solver makes of them), and builds on all cores at a time.
+
+    Parameters
+    ----------
+    priors
+        (people, n): a prior for each.
+    progress
+        Called with how many are built, and how many there are.
+
+    >>> import whereish as wh
+    >>> places = wh.Places.from_xy([[0, 0], [1, 0], [2, 0]])
+    >>> [m.epsilon for m in wh.optimal_each(places, [[0.2, 0.5, 0.3], [1, 0, 0]], epsilon=1.0)]
+    [1.0, 1.0]
+    """
+    setting = _setting(places, epsilon, dilation, privacy_metric, quality_metric, outputs)
+    as_number("tolerance", tolerance)
+    people = np.atleast_1d(np.asarray(priors, dtype=object))
+    weights = [as_prior(prior, len(setting.inputs)) for prior in people]
+    if not weights:
+        raise InputError("priors must hold at least one prior, got none")
+    together = cores() if len(setting.inputs) <= _ALONE_UP_TO else 1
+    stop = np.zeros(1, np.uint8)
+    setting.prepare()
+
+    def build(one: Array) -> Mechanism:
+        task = _Task(setting, one, tolerance, threads=max(1, cores() // together), stop=stop)
+        return _best(task, "auto", None, time.perf_counter())
+
+    built: list[Mechanism] = []
+    with ThreadPoolExecutor(together) as pool:
+        jobs = [pool.submit(build, one) for one in weights]
+        try:
+            for job in jobs:
+                built.append(job.result())
+                if progress is not None:
+                    progress(len(built), len(jobs))
+        except BaseException:
+            stop[0] = 1
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return built
+
+
+def _best(task: _Task, solver: str, form: str | None, start: float) -> Mechanism:
+    """Return the best mechanism that solvers find, repaired and checked."""
+    setting, weights, tolerance = task.setting, task.prior, task.tolerance
+    spanner, (n, m) = setting.spanner, setting.loss.shape
+    chosen = plan("exact", n, m, len(spanner.edges), task.time_limit_s, np.inf)
+    stakes = weights[:, None] * setting.loss
     made = Build(
         method="optimal",
         edges=len(spanner.edges),
@@ -176,20 +247,19 @@ def optimal(
         requested_dilation=spanner.requested,
         notes=_notes(spanner, n),
     )
-    task = _Task(weights, loss, level, metric, spanner, tolerance, time_limit_s, progress)
     best: Mechanism | None = None
-    problem = f"no solver had an answer within {time_limit_s} s"
+    problem = f"no solver had an answer within {task.time_limit_s} s"
     try:
         for answer in _answers(task, solver, form, chosen.constraints):
             told = dict(answer.told)
             if answer.proof is not None:
-                bound = lower_bound(answer.proof, weights, loss, metric)
+                bound = lower_bound(answer.proof, weights, setting.loss, setting.metric)
                 told["lower_bound_km"] = max(bound, 0.0)
             build = replace(made, **told, seconds=time.perf_counter() - start)
             try:
                 found = seal(
-                    answer.matrix, inputs, targets, level, metric, build, stakes, answer.proof,
-                    answer.bound,
+                    answer.matrix, setting.inputs, setting.targets, setting.level, setting.metric,
+                    build, stakes, answer.proof, answer.bound,
                 )  # fmt: skip
             except GuaranteeError as broken:
                 problem = f"{build.solver} returned a matrix that cannot be used: {broken}"
@@ -249,23 +319,86 @@ def how_far(
 
 
 @dataclass(frozen=True, eq=False)
+class _Setting:
+    """All of a program but the prior."""
+
+    inputs: Places
+    targets: Places
+    level: float
+    metric: Array
+    loss: Array
+    dilation: float
+
+    @cached_property
+    def spanner(self) -> Spanner:
+        return greedy_spanner(self.metric, self.dilation)
+
+    @cached_property
+    def grounds(self) -> dict[float, Ground]:
+        return {}
+
+    def ground(self, level: float) -> Ground:
+        """Return what the structured solver makes of all this, worked out once for a level."""
+        if level not in self.grounds:
+            lengths = level * self.spanner.lengths
+            self.grounds[level] = prepare(
+                self.loss, self.spanner.edges, lengths, level * self.metric
+            )
+        return self.grounds[level]
+
+    def prepare(self) -> None:
+        """Work out now what several threads are going to share, where it is going to be needed."""
+        if self.constraints >= STRUCTURED_FROM:
+            for level in {self.strict, self.level}:
+                self.ground(level).prepare()
+
+    @property
+    def constraints(self) -> int:
+        n, m = self.loss.shape
+        return plan("exact", n, m, len(self.spanner.edges), None, np.inf).constraints
+
+    @property
+    def strict(self) -> float:
+        """The level at which the pairs of the spanner make all pairs private."""
+        return self.level / self.spanner.stretch
+
+
+def _setting(
+    places: Places,
+    epsilon: float,
+    dilation: float,
+    privacy_metric: ArrayLike | None,
+    quality_metric: ArrayLike | None,
+    outputs: Places | Sequence[int] | NDArray[np.int64] | None,
+) -> _Setting:
+    inputs = check_places(places)
+    level = as_epsilon(epsilon)
+    check_dilation(dilation)
+    metric = metric_or_euclidean(privacy_metric, inputs)
+    targets = chosen_outputs(inputs, outputs)
+    loss = quality_to(inputs, targets, outputs, quality_metric)
+    return _Setting(inputs, targets, level, metric, loss, dilation)
+
+
+@dataclass(frozen=True, eq=False)
 class _Task:
     """What is to be solved, and how well."""
 
+    setting: _Setting
     prior: Array
-    loss: Array
-    level: float
-    metric: Array
-    spanner: Spanner
     tolerance: float
-    time_limit_s: float | None
-    progress: Callable[[Progress], object] | None
+    time_limit_s: float | None = None
+    progress: Callable[[Progress], object] | None = None
+    threads: int | None = None
+    stop: NDArray[np.uint8] | None = None
 
     def structured(self, level: float, tolerance: float, time_limit_s: float | None) -> Structured:
         """Solve on the spanner at some level."""
-        return solve_structured(
-            self.prior, self.loss, self.spanner.edges, level * self.spanner.lengths,
-            level * self.metric, tolerance, time_limit_s, self.progress,
+        start = time.perf_counter()
+        ground = self.setting.ground(level)
+        return solve_on(
+            ground, self.prior, tolerance, time_limit_s, self.progress, self.threads, start,
+            self.stop,
         )  # fmt: skip
 
 
@@ -287,17 +420,17 @@ def _answers(task: _Task, solver: str, form: str | None, constraints: int) -> It
         spent = time.perf_counter() - start
         return None if task.time_limit_s is None else task.time_limit_s - spent
 
-    level = task.level / task.spanner.stretch
+    setting, spanner = task.setting, task.setting.spanner
     # Only the structured solver has something to hand over when its time is up.
     suits = constraints >= STRUCTURED_FROM or task.time_limit_s is not None
     if solver == "structured" or (solver == "auto" and form is None and suits):
-        found = task.structured(level, task.tolerance, task.time_limit_s)
+        found = task.structured(setting.strict, task.tolerance, task.time_limit_s)
         stopped = found.stopped if found.stopped in ("time", "asked") else None
         # At the full epsilon, any multipliers on any pairs bound every mechanism with this
         # privacy. With a dilation, those that are best there are others than those found here.
-        proof, more = _proof(found, task.level), left()
-        if task.spanner.stretch > 1 + 1e-9 and stopped is None and (more is None or more > 0):
-            proof = _proof(task.structured(task.level, BRACKET, more), task.level)
+        proof, more = _proof(found, setting.level), left()
+        if spanner.stretch > 1 + 1e-9 and stopped is None and (more is None or more > 0):
+            proof = _proof(task.structured(setting.level, BRACKET, more), setting.level)
         told = {"solver": "structured", "stopped": stopped}
         yield _Answer(found.matrix, told, proof, found.bound)
         # Whoever is still asking wants a smaller gap.
@@ -305,9 +438,9 @@ def _answers(task: _Task, solver: str, form: str | None, constraints: int) -> It
             return
     limit = left()
     if limit is None or limit > 0:
-        exponents = level * task.spanner.lengths
-        program = least_loss(task.prior, task.loss, task.spanner.edges, exponents)
-        n, m = task.loss.shape
+        exponents = setting.strict * spanner.lengths
+        program = least_loss(task.prior, setting.loss, spanner.edges, exponents)
+        n, m = setting.loss.shape
         for solution in attempts(program, solver, form, limit):
             matrix = solution.values.reshape(m, n).T
             yield _Answer(matrix, {"solver": solution.solver, "form": solution.form})

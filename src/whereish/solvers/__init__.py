@@ -18,6 +18,8 @@ from whereish.solvers.structured import (
     Progress,
     Structured,
     estimate,
+    prepare,
+    solve_on,
     solve_structured,
 )
 
@@ -34,7 +36,9 @@ __all__ = [
     "attempts",
     "check_solver",
     "estimate",
+    "prepare",
     "solve",
+    "solve_on",
     "solve_structured",
 ]
 

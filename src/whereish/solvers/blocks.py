@@ -33,14 +33,19 @@ class Program:
     """Minimise the loss over private mechanisms, in the terms of `whereish.solvers.kernels`."""
 
     def __init__(
-        self, ground: Ground, prior: Array, threads: int, pool: ThreadPoolExecutor
+        self,
+        ground: Ground,
+        prior: Array,
+        threads: int,
+        pool: ThreadPoolExecutor,
+        stop: NDArray[np.uint8] | None = None,
     ) -> None:
         self.ground, self.threads, self.pool = ground, threads, pool
         self.n, self.m = ground.n, ground.m
         self.pairs, self.first, self.start = ground.pairs, ground.first, ground.start
         self.prior = prior[ground.order]
         self.cost = np.ascontiguousarray((self.prior[:, None] * ground.loss).T)
-        self.stop = np.zeros(1, np.uint8)
+        self.stop = np.zeros(1, np.uint8) if stop is None else stop
 
     def share(self, kernel: Any, items: int, work: float, *arguments: Any) -> None:
         """Run a kernel over all items, on several threads where that is worth their start."""

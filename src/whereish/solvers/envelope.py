@@ -7,7 +7,8 @@ a third of the work, and this is faster than LAPACK, which cannot know. Where no
 as fast up to 200 places.
 
 Matrices are upper triangles, in rows padded to a multiple of ``WIDTH``: U'U = G. A factor has the
-reciprocals of U's diagonal on its own, and U' below it.
+reciprocals of U's diagonal on its own, and U' below it, from first[i] on in row i: what is before
+that is of no use.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,call-arg"

@@ -45,6 +45,10 @@ class Ground:
         self.start = np.exp(-0.25 * far)
         self.farthest = np.argsort(-far, axis=1, kind="stable")
 
+    def prepare(self) -> None:
+        """Work out everything now, not when it is asked for: threads may ask at a time."""
+        _ = self.ways
+
     @cached_property
     def ways(self) -> tuple[Array, NDArray[np.int32]]:
         """The length of the shortest way along the pairs, and the last place but one on it."""

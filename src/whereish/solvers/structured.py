@@ -125,11 +125,16 @@ def solve_structured(
     threads
         As many as there are cores, if not given. The result does not depend on it.
     """
+    start = time.perf_counter()
+    ground = prepare(loss, edges, exponents, reach)
+    return solve_on(ground, prior, tolerance, time_limit_s, progress, threads, start)
+
+
+def prepare(loss: Array, edges: NDArray[np.int64], exponents: Array, reach: Array) -> Ground:
+    """Work out what solves for different priors have in common."""
     from whereish.solvers.ground import Ground
 
-    start = time.perf_counter()
-    ground = Ground(loss, edges, exponents, reach)
-    return solve_on(ground, prior, tolerance, time_limit_s, progress, threads, start)
+    return Ground(loss, edges, exponents, reach)
 
 
 def solve_on(
@@ -140,8 +145,12 @@ def solve_on(
     progress: Callable[[Progress], object] | None = None,
     threads: int | None = None,
     start: float | None = None,
+    stop: NDArray[np.uint8] | None = None,
 ) -> Structured:
-    """Do what `solve_structured` does where everything but the prior is worked out already."""
+    """Do what `solve_structured` does where everything but the prior is worked out already.
+
+    Whoever sets ``stop[0]`` to 1, from another thread, ends it.
+    """
     from whereish.solvers.blocks import Program
     from whereish.solvers.guesses import likely_outputs
 
@@ -149,7 +158,7 @@ def solve_on(
     count = threads or cores()
     # Numbers that break down end the solve, see `step`.
     with np.errstate(all="ignore"), ThreadPoolExecutor(count) as pool:
-        program = Program(ground, prior, count, pool)
+        program = Program(ground, prior, count, pool, stop)
         with _stoppable(program):
             if program.m <= _FEW:
                 seeds = np.arange(program.m)
