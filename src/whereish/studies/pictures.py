@@ -131,7 +131,7 @@ def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
             )  # fmt: skip
     pairs = len(xy) * (len(xy) - 1) // 2
     axis.set_title(
-        f"What is constrained: {len(spanner.edges):,} of {pairs:,} pairs\n"
+        f"A spanner: {len(spanner.edges):,} of {pairs:,} pairs\n"
         f"(along them no way exceeds {spanner.dilation:.3f} x the distance)",
         loc="left", color=_INK, fontsize=11,
     )  # fmt: skip
