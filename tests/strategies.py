@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
 import whereish as wh
+from whereish.release import pack, unpack
 
 Floats = NDArray[np.float64]
 
@@ -82,3 +85,17 @@ def skewed(n: int, seed: int = 0) -> Any:
 def grid(columns: int, rows: int) -> wh.Places:
     """The paper's cells."""
     return wh.Places.from_xy([[i * 0.658, j * 0.712] for j in range(rows) for i in range(columns)])
+
+
+def forge(
+    path: Path,
+    told: dict[str, Any] | None = None,
+    arrays: dict[str, Any] | None = None,
+    about: dict[str, str] | None = None,
+    claimed: dict[str, Any] | None = None,
+) -> None:
+    """Change a mechanism's file as somebody who knows the format would: the digest is right."""
+    old, texts = unpack(path.read_bytes())
+    for name, change in (("mechanism", told), ("certificate", claimed)):
+        texts[name] = json.dumps(json.loads(texts[name]) | (change or {}))
+    path.write_bytes(pack(old | (arrays or {}), texts | (about or {})))

@@ -61,7 +61,7 @@ def test_the_same_grid_in_another_country_is_another_grid() -> None:
 
 
 def test_a_prior_for_places_somewhere_else_is_refused(profile: Path) -> None:
-    out = profile.parent / "k.json"
+    out = profile.parent / "k.whereish"
     assert run("build", profile, "--epsilon", 1, "-o", out).exit_code == 0
     other = profile.parent / "shifted.csv"
     other.write_text("x_km,y_km,prior\n500,0,0.5\n501,0,0.2\n500,2,0.3\n")
@@ -179,13 +179,14 @@ def test_tightest_epsilon_can_be_copied() -> None:
 def test_an_epsilon_of_another_metric_is_not_called_per_km(tmp_path: Path) -> None:
     mechanism = wh.optimal(GRID, PRIOR, 1.0, privacy_metric=wh.discrete(6) * 1000)
     assert "per unit of its own metric" in repr(mechanism)
-    wh.save_mechanism(tmp_path / "k.json", mechanism, PRIOR)
-    done = run("measure", tmp_path / "k.json", "--json")
+    wh.save_mechanism(tmp_path / "k.whereish", mechanism, PRIOR)
+    done = run("measure", tmp_path / "k.whereish", "--json")
     facts = json.loads(done.stdout)
     assert facts["epsilon_per_km"] is None
     assert facts["ratio_2_within_km"] is None
     assert facts["epsilon"] == 1.0
-    true = wh.tightest_epsilon(mechanism, wh.euclidean(GRID))
+    released, _ = wh.load_mechanism(tmp_path / "k.whereish")
+    true = wh.tightest_epsilon(released, wh.euclidean(GRID))
     assert facts["tightest_epsilon_per_km"] == pytest.approx(true)
     assert "per km holds" not in done.stderr
 
@@ -216,12 +217,12 @@ def test_pipes_and_devices_are_not_written_over(profile: Path) -> None:
 
 
 def test_a_link_stays_a_link(profile: Path) -> None:
-    target, link = profile.parent / "target.json", profile.parent / "link.json"
+    target, link = profile.parent / "target.whereish", profile.parent / "link.whereish"
     target.write_text("old")
     link.symlink_to(target)
     assert run("build", profile, "--epsilon", 1, "-o", link).exit_code == 0
     assert link.is_symlink()
-    assert json.loads(target.read_text())["format"] == "whereish-mechanism"
+    assert wh.load_mechanism(target)[0].epsilon == 1.0
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
@@ -242,7 +243,6 @@ def test_names_that_are_not_text(tmp_path: Path) -> None:
 
 
 HUGE = "1" + "0" * 400
-INPUTS = {"xy_km": [[0, 0], [1, 0], [0, 2]], "latlon": None, "plane": None, "cell_km": None}
 
 
 @pytest.mark.parametrize(
@@ -299,27 +299,31 @@ def test_damaged_parquet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
+    "change",
     [
-        ("inputs", INPUTS | {"xy_km": "x"}),
-        ("inputs", INPUTS | {"latlon": "x"}),
-        ("inputs", INPUTS | {"cell_km": "x"}),
-        ("inputs", INPUTS | {"plane": ["x", "y"]}),
-        ("epsilon", 10**400),
-        ("epsilon", "1.0"),
-        ("epsilon", True),
-        ("build", {"method": "optimal", "seconds": "x"}),
-        ("build", {"method": "optimal", "constraints": "x"}),
-        ("build", [1]),
-        ("privacy_metric", "x"),
-        ("matrix", [[1, 0, 0]] * 2),
-        ("prior", "x"),
+        {"arrays": {"inputs": np.full((3, 2), np.nan)}},
+        {"arrays": {"inputs": np.zeros((3, 2))}},
+        {"arrays": {"inputs_latlon": np.full((3, 2), 200.0)}},
+        {"arrays": {"metric": np.ones((3, 3))}},
+        {"arrays": {"metric": np.ones((2, 3))}},
+        {"arrays": {"prior": np.full(3, -1.0)}},
+        {"told": {"inputs": {"plane": ["x", "y"], "cell_km": None}}},
+        {"told": {"inputs": {"plane": None, "cell_km": "x"}}},
+        {"told": {"epsilon": 10**400}},
+        {"told": {"epsilon": "1.0"}},
+        {"told": {"epsilon": True}},
+        {"told": {"build": {"method": "optimal", "seconds": "x"}}},
+        {"told": {"build": {"method": "optimal", "constraints": "x"}}},
+        {"told": {"build": [1]}},
+        {"about": {"mechanism": "[" * 100_000}},
+        {"about": {"mechanism": "3"}},
+        {"about": {"certificate": "NaN"}},
     ],
 )
-def test_hostile_mechanisms(profile: Path, field: str, value: Any) -> None:
-    out = profile.parent / "k.json"
+def test_hostile_mechanisms(profile: Path, change: dict[str, dict[str, Any]]) -> None:
+    out = profile.parent / "k.whereish"
     assert run("build", profile, "--epsilon", 1, "-o", out).exit_code == 0
-    out.write_text(json.dumps(json.loads(out.read_text()) | {field: value}))
+    some.forge(out, **change)
     for command in (["measure", out], ["plot", out, "-o", profile.parent / "p.png"]):
         done = run(*command)
         assert done.exit_code == 2, done.output
@@ -372,7 +376,7 @@ def test_misuse_is_told_kindly(misuse: Any) -> None:
 def test_numbers_of_other_kinds_are_numbers(tmp_path: Path) -> None:
     mechanism = ANY.exponential(GRID, np.float32(2.0))
     assert type(mechanism.epsilon) is float
-    wh.save_mechanism(tmp_path / "k.json", mechanism)
+    wh.save_mechanism(tmp_path / "k.whereish", mechanism)
     same = wh.Places.from_xy(GRID.xy)
     assert wh.exponential(GRID, 1.0, wh.discrete(6), outputs=same).matrix.shape == (6, 6)
     nothing = wh.optimal_privacy(GRID, PRIOR, quality_loss=0)

@@ -17,6 +17,8 @@ from whereish.mechanisms import (
     Build,
     Mechanism,
     Plan,
+    audit_file,
+    certify,
     closed_form,
     exponential,
     how_far,
@@ -41,6 +43,7 @@ from whereish.places import (
 )
 from whereish.profiles import Profile, embedded_city, read_profile
 from whereish.programs import Spanner, greedy_spanner
+from whereish.release import Reports
 
 __version__ = "0.1.0"
 
@@ -55,11 +58,14 @@ __all__ = [
     "Plan",
     "Profile",
     "Proof",
+    "Reports",
     "SolveError",
     "Spanner",
     "WhereishError",
     "adversary_error",
+    "audit_file",
     "best_remap",
+    "certify",
     "closed_form",
     "conditional_entropy",
     "discrete",

@@ -14,6 +14,7 @@ from whereish import __version__
 from whereish.cli import commands
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
+from whereish.cli.release import audit
 
 app = typer.Typer(
     name="whereish",
@@ -28,6 +29,7 @@ for function in (
     commands.spanner,
     commands.compare,
     commands.plot,
+    audit,
     demo,
 ):
     app.command()(function)

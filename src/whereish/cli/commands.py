@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from pathlib import Path
@@ -21,8 +20,8 @@ from whereish.cli.report import (
     say_profile,
 )
 from whereish.cli.words import length_km, level_in_words, privacy_level
-from whereish.errors import FormatError, InputError
-from whereish.mechanisms import METHODS, check_places, is_mechanism
+from whereish.errors import InputError
+from whereish.mechanisms import METHODS, check_places, is_mechanism_file
 from whereish.places import Array, as_number
 from whereish.programs import least_loss_size
 from whereish.release import check_writable, write_whole
@@ -360,12 +359,7 @@ def _adversary(name: str, mechanism: wh.Mechanism) -> Array | None:
 def _is_mechanism_file(path: Path) -> bool:
     if not path.is_file():
         raise InputError(f"what to draw must be a file that exists, got {path}")
-    try:
-        return is_mechanism(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, RecursionError):
-        return False
-    except OSError as wrong:
-        raise FormatError(f"{path} cannot be read: {wrong.strerror}") from None
+    return is_mechanism_file(path)
 
 
 def _edge_rows(found: wh.Spanner) -> list[tuple[tuple[int, int], float]]:

@@ -48,7 +48,7 @@ def demo(
         draw_mechanism(best, who, city, spanner=net)
         same = [(row.name, row.quality_loss_km or 0.0) for row in rows if _same(row, epsilon)]
         draw_comparison(same, epsilon, bars)
-        wh.save_mechanism(output / "mechanism.json", best, who.prior)
+        wh.save_mechanism(output / "mechanism.whereish", best, who.prior)
     console.print(comparison_table(rows))
     _closing(best, rows, wh.quality_loss(smaller, who.prior), len(net.edges), output)
     if as_json:
@@ -59,7 +59,7 @@ def demo(
                 "tightest_epsilon_per_km": float(rows[0].tightest_epsilon_per_km or 0.0),
                 "planar_laplace_quality_loss_km": _named(rows, "planar Laplace").quality_loss_km,
                 "pictures": [str(city), str(bars)],
-                "mechanism": str(output / "mechanism.json"),
+                "mechanism": str(output / "mechanism.whereish"),
             }
         )
 
@@ -90,9 +90,9 @@ def _closing(
     )
     say(f"Pictures: {output / 'city.png'} and {output / 'comparison.png'}.")
     say(
-        f"Try next: {_command()} plot {output / 'mechanism.json'} --place 20 -o place.png, then "
-        f"{_command()} build me.csv --ratio 2 --within 500m -o mine.json with a CSV of your own "
-        "places (columns lat,lon,prior)."
+        f"Try next: {_command()} audit {output / 'mechanism.whereish'}, which checks it again from "
+        f"the file alone; then {_command()} build me.csv --ratio 2 --within 500m -o mine.whereish "
+        "with a CSV of your own places (columns lat,lon,prior)."
     )
 
 

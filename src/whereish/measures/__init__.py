@@ -1,6 +1,7 @@
 """JUDGE: quality loss, what an adversary learns, and the independent check of privacy."""
 
 from whereish.measures.adversary import adversary_error, best_remap, conditional_entropy
+from whereish.measures.audit import TOTAL, Counts, Limits, audit_counts, check_rows
 from whereish.measures.bound import Proof, lower_bound
 from whereish.measures.channel import Channel, loss_between
 from whereish.measures.privacy import TightestEpsilon, Verdict, check_private, tightest_epsilon
@@ -12,13 +13,18 @@ from whereish.measures.quality import (
 )
 
 __all__ = [
+    "TOTAL",
     "Channel",
+    "Counts",
+    "Limits",
     "Proof",
     "TightestEpsilon",
     "Verdict",
     "adversary_error",
+    "audit_counts",
     "best_remap",
     "check_private",
+    "check_rows",
     "conditional_entropy",
     "loss_between",
     "lower_bound",

@@ -1,7 +1,14 @@
 """BUILD: mechanisms as functions that return a frozen, checked `Mechanism`."""
 
+from whereish.mechanisms.certificate import certify
 from whereish.mechanisms.closed import closed_form, exponential, tight_constraints
-from whereish.mechanisms.document import is_mechanism, load_mechanism, save_mechanism
+from whereish.mechanisms.file import (
+    SUFFIX,
+    audit_file,
+    is_mechanism_file,
+    load_mechanism,
+    save_mechanism,
+)
 from whereish.mechanisms.laplace import (
     planar_laplace,
     planar_laplace_for_loss,
@@ -13,14 +20,17 @@ from whereish.mechanisms.plan import METHODS, Plan
 
 __all__ = [
     "METHODS",
+    "SUFFIX",
     "Build",
     "Mechanism",
     "Plan",
+    "audit_file",
+    "certify",
     "check_places",
     "closed_form",
     "exponential",
     "how_far",
-    "is_mechanism",
+    "is_mechanism_file",
     "load_mechanism",
     "optimal",
     "optimal_each",

@@ -27,6 +27,9 @@ _FAR = 45.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _CHUNK = 16384
 
+# Noisy points lie on multiples of this: a power of two, so that they are exact.
+LATTICE_KM = 2.0**-10
+
 
 def planar_laplace_noise(
     xy_km: ArrayLike, epsilon: float, rng: np.random.Generator | None = None
@@ -37,6 +40,10 @@ def planar_laplace_noise(
     with exp(-eps distance) in every direction. For points on the earth, project them with a
     `LocalPlane` whose centre is public, and project the result back: kilometres in that plane
     are kilometres on the ground at every latitude.
+
+    The result is rounded to a lattice of about a metre that does not depend on the points: the
+    last digits of a sum of floats can betray what was added to (Mironov, CCS 2012), and rounding
+    takes them away. What is left is in docs/proofs/planar-laplace.md.
 
     Parameters
     ----------
@@ -53,8 +60,8 @@ def planar_laplace_noise(
     chance = _system_uniform((3, len(points))) if rng is None else 1 - rng.random((3, len(points)))
     radius = -(np.log(chance[0]) + np.log(chance[1])) / level
     angle = 2 * np.pi * chance[2]
-    moved: Array = points + radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-    return moved
+    moved = points + radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    return np.asarray(np.round(moved / LATTICE_KM) * LATTICE_KM) + 0.0  # and no -0.0
 
 
 def planar_laplace(

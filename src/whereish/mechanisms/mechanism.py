@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from whereish.errors import GuaranteeError, InputError
-from whereish.measures import Proof, Verdict, best_remap, check_private, loss_between
+from whereish.measures import (
+    TOTAL,
+    Counts,
+    Limits,
+    Proof,
+    Verdict,
+    audit_counts,
+    best_remap,
+    check_private,
+    check_rows,
+    loss_between,
+)
 from whereish.places import (
     Array,
     Immutable,
@@ -22,7 +32,18 @@ from whereish.places import (
     euclidean,
     readonly,
 )
-from whereish.release import repair
+from whereish.release import (
+    Located,
+    Reports,
+    Rounded,
+    check_outside,
+    cumulative,
+    draw,
+    locate,
+    repair,
+    round_private,
+    to_counts,
+)
 
 
 @dataclass(frozen=True)
@@ -128,6 +149,146 @@ class Mechanism(Immutable):
         n, m = self.matrix.shape
         return f"Mechanism({self.build.method}, {n} places -> {m} outputs, {level})"
 
+    @classmethod
+    def of_counts(
+        cls,
+        counts: Counts,
+        inputs: Places,
+        outputs: Places,
+        epsilon: float | None = None,
+        privacy_metric: Array | None = None,
+        build: Build | None = None,
+        proof: Proof | None = None,
+    ) -> Mechanism:
+        """Make a mechanism of released integers, which are audited exactly.
+
+        Raises
+        ------
+        GuaranteeError
+            If a row does not sum to 2^63, or a ratio is too large for epsilon.
+        """
+        check_rows(counts)
+        if counts.shape != (len(inputs), len(outputs)):
+            raise InputError(
+                f"counts must have {len(inputs)} rows and {len(outputs)} columns, got "
+                f"{counts.shape[0]} and {counts.shape[1]}"
+            )
+        told = build or Build("given")
+        made = cls(counts.astype(np.float64) / TOTAL, inputs, outputs, build=told, proof=proof)
+        verdict = None
+        if epsilon is not None:
+            metric = metric_or_euclidean(privacy_metric, inputs)
+            limits = _limits(inputs, as_epsilon(epsilon), metric)
+            verdict = audit_counts(counts, limits)
+            for name, value in (
+                ("epsilon", limits.epsilon),
+                ("privacy_metric", readonly(metric)),
+                ("verdict", verdict),
+            ):
+                object.__setattr__(made, name, value)
+            made.__dict__["limits"] = limits
+        made.__dict__["released"] = Rounded(readonly(counts), 0.0, verdict)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Say what a copy in another process is made from, and checked."""
+        told = (
+            self.inputs,
+            self.outputs,
+            self.epsilon,
+            self.privacy_metric,
+            self.build,
+            self.proof,
+        )
+        if "released" in self.__dict__:
+            return Mechanism.of_counts, (self.counts, *told)
+        return Mechanism, (self.matrix, *told)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """Rational lower bounds of exp(eps d), for the audit."""
+        if self.epsilon is None or self.privacy_metric is None:
+            raise InputError("a mechanism without an epsilon has no limits to its ratios")
+        return _limits(self.inputs, self.epsilon, self.privacy_metric)
+
+    @cached_property
+    def released(self) -> Rounded:
+        """The integers that are sampled and written, as audited: made when first asked for."""
+        if self.epsilon is None:
+            made = Rounded(to_counts(self.matrix), 0.0, None)
+        else:
+            made = round_private(self.matrix, self.limits)
+        return replace(made, counts=readonly(made.counts))
+
+    @property
+    def counts(self) -> Counts:
+        """(inputs, outputs) integers: place x reports z with probability counts[x, z] / 2^63."""
+        return self.released.counts
+
+    @cached_property
+    def _sums(self) -> Counts:
+        return cumulative(self.counts)
+
+    def sample(
+        self,
+        at: Any,
+        size: int | None = None,
+        *,
+        outside: str = "error",
+        rng: np.random.Generator | None = None,
+    ) -> Reports:
+        """Draw reports, from the released integers and the operating system's randomness.
+
+        Parameters
+        ----------
+        at
+            Where somebody is: the number of a place or several; or a point or (n, 2) points, in
+            degrees for places on the earth and in km otherwise, for which the nearest place
+            stands. Two integers are two places, (48.0, 2.0) is a point.
+        size
+            How many reports to draw for a single place or point. k of them cost k epsilon.
+        outside
+            What is done with points outside the area of the places: "error"; "nearest"; or
+            "planar-laplace", noise round the point itself. The latter two are not covered by the
+            guarantee between the places: that somebody is outside may show.
+        rng
+            For studies only. The result says that it was seeded.
+
+        >>> import whereish as wh
+        >>> places = wh.Places.from_xy([[0, 0], [1, 0], [2, 0]])
+        >>> m = wh.optimal(places, [0.2, 0.5, 0.3], epsilon=1.0)
+        >>> len(m.sample(1, size=1000))
+        1000
+        >>> m.sample([0.9, 0.2]).snapped_km.round(3)
+        array([0.224])
+        """
+        located = locate(self.inputs, at)
+        check_outside(located, self.inputs, outside)
+        if size is not None:
+            if len(located.rows) != 1 or type(size) is not int or size < 0:
+                raise InputError(
+                    f"size must be a number of reports for one place or point, got {size!r} for "
+                    f"{len(located.rows)}"
+                )
+            located = Located(*(np.repeat(part, size, axis=0) for part in vars(located).values()))
+        outputs = draw(self._sums, located.rows, rng)
+        xy = self.outputs.xy[outputs]
+        plane, latlon = self.outputs.plane, self.outputs.latlon
+        degrees = None if latlon is None else latlon[outputs]
+        strayed = located.outside if outside == "planar-laplace" else np.zeros(len(outputs), bool)
+        if strayed.any():
+            from whereish.mechanisms.laplace import planar_laplace_noise
+
+            if self.epsilon is None or not self.is_per_km:
+                raise InputError(
+                    'outside="planar-laplace" needs an epsilon per km, got ' + repr(self)
+                )
+            outputs[strayed] = -1
+            xy[strayed] = planar_laplace_noise(located.xy[strayed], self.epsilon, rng)
+            if degrees is not None and plane is not None:
+                degrees[strayed] = plane.to_latlon(xy[strayed])
+        return Reports(outputs, xy, degrees, located.snapped_km, located.outside, rng is not None)
+
     @cached_property
     def is_per_km(self) -> bool:
         """Whether epsilon is per km of straight-line distance, and not of some other metric."""
@@ -192,9 +353,8 @@ class Mechanism(Immutable):
 
     def telling(self, build: Build, proof: Proof | None = None) -> Mechanism:
         """Return the same numbers, checked as they are, with something else told of them."""
-        other = copy.copy(self)
-        object.__setattr__(other, "build", build)
-        object.__setattr__(other, "proof", proof)
+        other: Mechanism = object.__new__(Mechanism)
+        other.__dict__.update(self.__dict__, build=build, proof=proof)
         return other
 
     def _followed(self, matrix: Array, outputs: Places, by: str) -> Mechanism:
@@ -248,6 +408,12 @@ def seal(
             program_gap = (loss - program_bound) / loss if loss > 0 else 0.0
     told = replace(build, repair_mix=mix, repair_cost_km=cost, gap=gap, program_gap=program_gap)
     return Mechanism(repaired.matrix, inputs, outputs, epsilon, metric, told, proof)
+
+
+def _limits(inputs: Places, epsilon: float, metric: Array) -> Limits:
+    """Return limits by exact distances between the places, where that is what the metric is."""
+    plain = np.array_equal(metric, euclidean(inputs))
+    return Limits(epsilon, inputs.xy, None if plain else metric)
 
 
 def chosen_outputs(inputs: Places, outputs: Places | Any | None) -> Places:

@@ -168,10 +168,28 @@ class Places(Immutable):
         ground = geodesic(self)[upper]
         return float(np.abs(euclidean(self)[upper] / ground - 1).max())
 
-    def _check_different(self) -> None:
+    @cached_property
+    def tree(self) -> Any:
+        """A k-d tree of the places in the plane."""
         from scipy.spatial import cKDTree
 
-        close = cKDTree(self.xy).query_pairs(SAME_PLACE_KM)
+        return cKDTree(self.xy)
+
+    @cached_property
+    def reach_km(self) -> float:
+        """How far from a place a point still counts as inside the area.
+
+        Half the diagonal of a cell; without cells, the distance of the place that is furthest
+        from its nearest neighbour.
+        """
+        if self.cell_km is not None:
+            return float(np.hypot(*self.cell_km) / 2)
+        if len(self) < 2:
+            return 0.0
+        return float(self.tree.query(self.xy, k=2)[0][:, 1].max())
+
+    def _check_different(self) -> None:
+        close = self.tree.query_pairs(SAME_PLACE_KM)
         if close:
             a, b = min(close)
             x, y = self.xy[a]

@@ -1,6 +1,27 @@
 """TRUST: what happens between a solver's answer and the numbers that may be sampled."""
 
+from whereish.release.container import pack, unpack
 from whereish.release.files import check_writable, write_whole
 from whereish.release.repair import Repaired, repair
+from whereish.release.reports import OUTSIDE, Located, Reports, check_outside, locate
+from whereish.release.rounding import Rounded, round_private, to_counts
+from whereish.release.sampler import cumulative, draw
 
-__all__ = ["Repaired", "check_writable", "repair", "write_whole"]
+__all__ = [
+    "OUTSIDE",
+    "Located",
+    "Repaired",
+    "Reports",
+    "Rounded",
+    "check_outside",
+    "check_writable",
+    "cumulative",
+    "draw",
+    "locate",
+    "pack",
+    "repair",
+    "round_private",
+    "to_counts",
+    "unpack",
+    "write_whole",
+]

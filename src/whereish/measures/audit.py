@@ -1,0 +1,182 @@
+"""The exact audit of released integers: nothing is rounded in anybody's favour.
+
+A row of counts sums to 2^63, and place x reports output z with probability counts[x, z] / 2^63.
+For all x, x', z it must hold that counts[x, z] <= exp(eps d(x, x')) counts[x', z]. exp is
+irrational, so what is checked is stricter: a rational number below it, from ball arithmetic with
+the distance rounded down, of the form f / 2^s with a 64-bit f. That comparison is one of integers,
+made exactly. Nothing here knows how a mechanism was built. The argument is in docs/proofs/audit.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whereish.errors import GuaranteeError, InputError
+from whereish.measures.privacy import Verdict
+from whereish.places import Array, as_epsilon, as_numbers
+from whereish.threads import share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOTAL = 2**63
+_BITS = 192  # of the balls: far more than 64 are left after all roundings
+_MANY = 2 * 10**7  # ratios, from which on compiled code is worth its start
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+Counts = NDArray[np.uint64]
+
+
+class Limits:
+    """Rational lower bounds of exp(eps d(x, x')): factor / 2^shift, with 64 bits and 0 to 63.
+
+    Parameters
+    ----------
+    epsilon
+        The privacy level.
+    points
+        (n, 2) in a plane: their Euclidean distances are rounded down.
+    metric
+        (n, n) other distances in place of those; they count as exactly what they are.
+    """
+
+    def __init__(self, epsilon: float, points: Array, metric: Array | None = None) -> None:
+        self.epsilon = as_epsilon(epsilon)
+        self.points = as_numbers("points", points, (None, 2))
+        n = len(self.points)
+        self.metric = None if metric is None else as_numbers("metric", metric, (n, n))
+        self.factor = np.full((n, n), TOTAL, dtype=np.uint64)
+        self.shift = np.full((n, n), 63, dtype=np.uint8)
+        for x, other, factor, shift in self._bounds():
+            self.factor[x, other] = self.factor[other, x] = factor
+            self.shift[x, other] = self.shift[other, x] = shift
+
+    @property
+    def exponents(self) -> Array:
+        """The values of eps d, as floats."""
+        if self.metric is not None:
+            return self.epsilon * self.metric
+        east, north = (np.subtract.outer(axis, axis) for axis in self.points.T)
+        return np.asarray(self.epsilon * np.hypot(east, north))
+
+    def _bounds(self) -> Iterator[tuple[int, int, int, int]]:
+        from flint import arb, ctx
+
+        n = len(self.points)
+        before, ctx.prec = ctx.prec, _BITS
+        try:
+            level = arb(self.epsilon)
+            at = [(arb(east), arb(north)) for east, north in self.points.tolist()]
+            given = None if self.metric is None else self.metric.tolist()
+            for x in range(n):
+                for other in range(x + 1, n):
+                    if given is None:
+                        east, north = at[x][0] - at[other][0], at[x][1] - at[other][1]
+                        distance = (east * east + north * north).sqrt()
+                    else:
+                        distance = arb(min(given[x][other], given[other][x]))
+                    yield x, other, *_rational((level * distance).exp().lower())
+        finally:
+            ctx.prec = before
+
+
+def _rational(bound: Any) -> tuple[int, int]:
+    """Return the largest f / 2^s below a number, with 2^63 <= f < 2^64; beyond 2^63, that."""
+    mantissa, exponent = (int(part) for part in bound.man_exp())
+    bits = mantissa.bit_length() + exponent  # 2^(bits - 1) <= bound < 2^bits
+    if mantissa <= 0 or bits < 1:
+        return TOTAL, 63  # 1: no distance is negative
+    if bits > 63:
+        return TOTAL, 0  # as much as any count can ask for
+    down = mantissa.bit_length() - 64
+    factor = mantissa >> down if down >= 0 else mantissa << -down
+    return factor, 64 - bits
+
+
+def audit_counts(counts: Counts, limits: Limits) -> Verdict:
+    """Check every row and every ratio of released counts, exactly.
+
+    Raises
+    ------
+    GuaranteeError
+        If one does not hold: the message names the place, or the pair and the output.
+    """
+    counts = check_rows(counts)
+    n, m = counts.shape
+    if limits.factor.shape != (n, n):
+        raise InputError(f"limits must be for {n} places, got those for {len(limits.factor)}")
+    worst = np.full(n, -1, np.int64)
+    if n * counts.size >= _MANY:
+        from whereish.measures.exactly import first_broken
+
+        share(first_broken, n, counts, limits.factor, limits.shift, worst)
+    else:
+        for x in range(n):
+            broken = _broken(counts, x, limits)
+            if broken.any():
+                worst[x] = int(broken.argmax())
+    for x in np.flatnonzero(worst >= 0)[:1]:
+        other, z = divmod(int(worst[x]), m)
+        raise GuaranteeError(
+            f"not private: place {x} reports output {z} with probability {counts[x, z]} / 2^63, "
+            f"place {other} with {counts[other, z]} / 2^63; at epsilon {limits.epsilon:g} the "
+            f"ratio may be at most exp({limits.exponents[x, other]:g})"
+        )
+    return _tightest(counts, limits)
+
+
+def check_rows(counts: Counts) -> Counts:
+    """Raise GuaranteeError unless these are counts whose rows sum to exactly 2^63."""
+    if not (isinstance(counts, np.ndarray) and counts.dtype == np.uint64 and counts.ndim == 2):
+        raise InputError("counts must be a matrix of unsigned 64-bit integers")
+    if counts.size == 0:
+        raise InputError("counts must hold at least one place and one output")
+    # Halves are added up apart: no sum of fewer than 2^32 of them overflows.
+    high, low = (counts >> _HALF).sum(axis=1), (counts & _LOW).sum(axis=1)
+    for x, (upper, lower) in enumerate(zip(high.tolist(), low.tolist(), strict=True)):
+        if upper * 2**32 + lower != TOTAL:
+            raise GuaranteeError(
+                f"not a mechanism: row {x} sums to {upper * 2**32 + lower}, not to 2^63"
+            )
+    return counts
+
+
+def _broken(counts: Counts, x: int, limits: Limits) -> NDArray[np.bool_]:
+    """Tell for all x' and z whether counts[x, z] > factor counts[x', z] / 2^shift, exactly.
+
+    The 128-bit product is made of four of 32 bits by 32; both halves are shifted down together.
+    """
+    factor = limits.factor[x][:, None]
+    shift = limits.shift[x][:, None].astype(np.uint64)
+    f1, f0, c1, c0 = factor >> _HALF, factor & _LOW, counts >> _HALF, counts & _LOW
+    middle, other = f1 * c0, f0 * c1
+    carry = ((f0 * c0) >> _HALF) + (middle & _LOW) + (other & _LOW)
+    high = f1 * c1 + (middle >> _HALF) + (other >> _HALF) + (carry >> _HALF)
+    low = factor * counts
+    # A shift by 64 is none in C: the upper half comes down in two steps.
+    up = (high << (np.uint64(63) - shift)) << np.uint64(1)
+    allowed = np.where(shift > 0, up | (low >> shift), low)
+    ample = (high >> shift) > 0
+    broken: NDArray[np.bool_] = ~ample & (counts[x] > allowed)
+    return broken
+
+
+def _tightest(counts: Counts, limits: Limits) -> Verdict:
+    """Return how many ratios there are, and where the least is left: for people, in floats."""
+    n, m = counts.shape
+    values, exponents = counts.astype(np.float64), limits.exponents
+    least, pair, output = np.inf, (0, min(1, n - 1)), 0
+    used = np.flatnonzero(values.max(axis=0) > 0)
+    logs = np.log(values[:, used])
+    for x in range(n):
+        room = exponents[x] - (logs[x] - logs).max(axis=1)
+        room[x] = np.inf
+        other = int(room.argmin())
+        if room[other] < least:
+            least, pair = float(room[other]), (x, other)
+            output = int(used[(logs[x] - logs[other]).argmax()])
+    return Verdict(n * (n - 1) * m, least, pair, output)

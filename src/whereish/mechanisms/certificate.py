@@ -1,0 +1,121 @@
+"""What a released mechanism guarantees, what it costs and how it came about."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import platform
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from whereish.measures import TOTAL, lower_bound, quality_loss
+from whereish.mechanisms.mechanism import Mechanism
+from whereish.places import Array, euclidean
+
+
+def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
+    """Collect the certificate of a mechanism: everything is worked out from its integers.
+
+    Parameters
+    ----------
+    prior
+        Whose quality loss is stated (Euclidean), with what proves how good it is. The certificate
+        has a digest of it, not the prior itself.
+    """
+    released, build = mechanism.released, mechanism.build
+    facts: dict[str, Any] = {
+        "certified": mechanism.epsilon is not None,
+        "epsilon": mechanism.epsilon,
+        "epsilon_unit": None if mechanism.epsilon is None else mechanism.epsilon_unit,
+        "metric": _metric(mechanism),
+        "places": len(mechanism.inputs),
+        "outputs": len(mechanism.outputs),
+        "ratios_checked": 0,
+        "worst_slack": None,
+        "worst_slack_at": None,
+        "largest_snap_km": mechanism.inputs.reach_km,
+        "rounding_mix": released.mix,
+        **losses(mechanism, prior),
+        "method": build.method,
+        "solver": build.solver,
+        "requested_dilation": build.requested_dilation,
+        "dilation": build.dilation,
+        "repair_mix": build.repair_mix,
+        "repair_cost_km": build.repair_cost_km,
+        "stopped": build.stopped,
+        "seconds": build.seconds,
+        "prior_sha256": None if prior is None else digest(prior),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {
+            "whereish": metadata.version("whereish"),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+        "guarantee": guarantee(mechanism),
+    }
+    if released.verdict is not None:
+        seen = released.verdict
+        facts["ratios_checked"] = seen.ratios
+        facts["worst_slack"] = seen.slack
+        facts["worst_slack_at"] = {"places": list(seen.pair), "output": seen.output}
+    return facts
+
+
+def losses(mechanism: Mechanism, prior: Array | None) -> dict[str, float | None]:
+    """Work out the Euclidean quality loss of the integers, and its bound where there is a proof."""
+    loss = rounding = bound = gap = None
+    if prior is not None:
+        away = euclidean(mechanism.inputs, mechanism.outputs)
+        stakes = prior[:, None] * away
+        loss = float((stakes * (mechanism.counts.astype(np.float64) / TOTAL)).sum())
+        rounding = loss - quality_loss(mechanism, prior)
+        if mechanism.proof is not None and mechanism.privacy_metric is not None:
+            bound = max(0.0, lower_bound(mechanism.proof, prior, away, mechanism.privacy_metric))
+            gap = (loss - bound) / loss if loss > 0 else 0.0
+    return {
+        "quality_loss_km": loss,
+        "rounding_cost_km": rounding,
+        "lower_bound_km": bound,
+        "gap": gap,
+    }
+
+
+def digest(prior: Array) -> str:
+    """Return the SHA-256 of a prior's numbers, as little-endian doubles."""
+    return hashlib.sha256(np.ascontiguousarray(prior, dtype="<f8").tobytes()).hexdigest()
+
+
+def guarantee(mechanism: Mechanism) -> list[str]:
+    """Say in words what is promised, and what is not."""
+    level = mechanism.epsilon
+    if level is None:
+        return [
+            "This mechanism promises no epsilon: nothing limits what one report gives away.",
+        ]
+    unit = "km" if mechanism.is_per_km else "units of its metric"
+    words = [
+        f"Between the {len(mechanism.inputs)} places: from two of them d {unit} apart no report is "
+        f"more than exp({level:.6g} d) times likelier from one than from the other, whatever is "
+        f"known already. That is twice at {math.log(2) / level:.3g} {unit}.",
+    ]
+    if mechanism.is_per_km:
+        reach = mechanism.inputs.reach_km
+        words.append(
+            f"A raw point is reported as its nearest place, up to {reach:.3g} km away inside the "
+            f"area: between two raw points d km apart it is exp({level:.6g} (d + {2 * reach:.3g}))."
+        )
+    words.append(
+        f"For one report. k reports cost k times as much: k epsilon, with epsilon {level:.6g}."
+    )
+    return words
+
+
+def _metric(mechanism: Mechanism) -> str | None:
+    if mechanism.epsilon is None:
+        return None
+    if mechanism.limits.metric is None:
+        return "Euclidean distance between the places in their plane, in km"
+    return "given in the file, for every pair of places"

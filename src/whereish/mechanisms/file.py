@@ -1,0 +1,258 @@
+"""A mechanism in a file: the integers that are sampled, and all that is needed to audit them.
+
+The format is in docs/format.md. What is read is audited, ratio by ratio and exactly, before
+anything is returned.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from whereish.errors import FormatError, GuaranteeError, InputError
+from whereish.measures import Proof
+from whereish.mechanisms.certificate import certify
+from whereish.mechanisms.mechanism import Build, Mechanism
+from whereish.places import Array, LocalPlane, Places, as_prior
+from whereish.release import pack, unpack, write_whole
+
+FORMAT = "whereish mechanism"
+VERSION = "1"
+SUFFIX = ".whereish"
+_LARGEST = 4 * 2**30
+_TEXTS = ("method", "solver", "form", "stopped")
+_ARRAYS = {
+    "counts": "u8",
+    "inputs": "f8",
+    "outputs": "f8",
+    "inputs_latlon": "f8",
+    "outputs_latlon": "f8",
+    "metric": "f8",
+    "prior": "f8",
+    "proof_output": "i4",
+    "proof_left": "i4",
+    "proof_right": "i4",
+    "proof_value": "f8",
+}
+
+
+def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | None = None) -> None:
+    """Write a mechanism to a file that only its owner may read, whole or not at all.
+
+    Its probabilities are rounded to integers, which are audited exactly: see
+    `whereish.Mechanism.released`.
+
+    Parameters
+    ----------
+    prior
+        Kept in the file when given, with what proves how good the mechanism is under it, so that
+        both can be measured again. It is a map of somebody's life: leave it out of
+        what you pass on.
+
+    Raises
+    ------
+    GuaranteeError
+        If the integers do not have the epsilon. Nothing is written.
+    """
+    weights = None if prior is None else as_prior(prior, len(mechanism.inputs))
+    same = mechanism.outputs is mechanism.inputs
+    arrays: dict[str, NDArray[Any]] = {
+        "counts": mechanism.counts,
+        "inputs": mechanism.inputs.xy,
+        "outputs": mechanism.outputs.xy,
+    }
+    for name, places in (("inputs", mechanism.inputs), ("outputs", mechanism.outputs)):
+        if places.latlon is not None:
+            arrays[f"{name}_latlon"] = places.latlon
+    if mechanism.epsilon is not None and mechanism.limits.metric is not None:
+        arrays["metric"] = mechanism.limits.metric
+    if weights is not None:
+        arrays["prior"] = weights
+        if mechanism.proof is not None:
+            proof = mechanism.proof
+            arrays |= {
+                "proof_output": np.asarray(proof.output, np.int32),
+                "proof_left": np.asarray(proof.left, np.int32),
+                "proof_right": np.asarray(proof.right, np.int32),
+                "proof_value": np.asarray(proof.value, np.float64),
+            }
+    told = {
+        "epsilon": mechanism.epsilon,
+        "epsilon_unit": None if mechanism.epsilon is None else mechanism.epsilon_unit,
+        "outputs_are_inputs": same,
+        "inputs": _frame(mechanism.inputs),
+        "outputs": _frame(mechanism.outputs),
+        "build": asdict(mechanism.build),
+    }
+    about = {
+        "format": FORMAT,
+        "version": VERSION,
+        "mechanism": _json(told),
+        "certificate": _json(certify(mechanism, weights)),
+    }
+    write_whole(path, pack(arrays, about), private=True)
+
+
+def load_mechanism(path: str | Path) -> tuple[Mechanism, Array | None]:
+    """Read a mechanism, audit it, and return it with the prior, where that was kept.
+
+    Raises
+    ------
+    FormatError
+        If the file is not a mechanism, or was changed.
+    GuaranteeError
+        If it claims an epsilon that its integers do not have.
+    """
+    mechanism, prior, _ = _read(path)
+    return mechanism, prior
+
+
+def audit_file(path: str | Path) -> dict[str, Any]:
+    """Work the certificate of a file out again, from the file alone, and return it.
+
+    Every row and ratio is checked exactly. Where the file has the prior, so are the quality loss
+    and the bound; otherwise these stay as claimed, and ``recomputed`` says so.
+
+    Raises
+    ------
+    FormatError
+        If the file is not a mechanism, or was changed.
+    GuaranteeError
+        If something it claims does not hold.
+    """
+    mechanism, prior, claimed = _read(path)
+    found = dict(claimed)
+    fresh = certify(mechanism, prior)
+    sure = ["certified", "epsilon", "epsilon_unit", "metric", "places", "outputs", "guarantee"]
+    sure += ["ratios_checked", "worst_slack", "worst_slack_at", "largest_snap_km"]
+    if prior is not None:
+        sure += ["quality_loss_km", "prior_sha256"]
+        if mechanism.proof is not None:
+            sure += ["lower_bound_km", "gap"]
+    for name in sure:
+        if not _agree(claimed.get(name), fresh[name]):
+            raise GuaranteeError(
+                f"the certificate does not hold: it says {name} is {claimed.get(name)!r}, "
+                f"and it is {fresh[name]!r}"
+            )
+        found[name] = fresh[name]
+    return {**found, "recomputed": sure}
+
+
+def is_mechanism_file(path: str | Path) -> bool:
+    """Tell whether a file looks like a mechanism, from its first bytes."""
+    try:
+        with Path(path).open("rb") as stream:
+            start = stream.read(8 + 64)
+    except OSError:
+        return False
+    return start[8:].startswith(b'{"__metadata__":{"format":"' + FORMAT.encode())
+
+
+def _read(path: str | Path) -> tuple[Mechanism, Array | None, dict[str, Any]]:
+    if not isinstance(path, str | Path):
+        raise InputError(f"mechanism must be the name of a file, got {path!r}")
+    file = Path(path)
+    try:
+        if not file.is_file():
+            raise InputError(f"mechanism must be a file that exists, got {file}")
+        if file.stat().st_size > _LARGEST:
+            raise FormatError(f"{file} is too large to be a mechanism")
+        content = file.read_bytes()
+    except (OSError, ValueError) as wrong:
+        if isinstance(wrong, InputError):
+            raise
+        said = getattr(wrong, "strerror", None) or wrong
+        raise InputError(f"mechanism {file} cannot be read: {said}") from None
+    try:
+        return _parts(content)
+    except GuaranteeError as wrong:
+        raise GuaranteeError(f"{file}: {wrong}") from None
+    except InputError as wrong:
+        raise FormatError(f"{file}: {wrong}") from None
+    except KeyError as missing:
+        raise FormatError(f"{file}: {missing} is missing") from None
+    except (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, RecursionError):
+        raise FormatError(f"{file}: something in it is not of the kind it must be") from None
+
+
+def _parts(content: bytes) -> tuple[Mechanism, Array | None, dict[str, Any]]:
+    arrays, about = unpack(content)
+    if about.get("format") != FORMAT:
+        raise FormatError(f'not a mechanism: its header must say "format": "{FORMAT}"')
+    if about.get("version") != VERSION:
+        raise FormatError(f"version must be {VERSION}, got {str(about.get('version'))[:20]!r}")
+    for name, array in arrays.items():
+        if name not in _ARRAYS or array.dtype != np.dtype(f"<{_ARRAYS[name]}"):
+            raise FormatError(f"the array {name[:40]!r} is not one that a mechanism has")
+    told, claimed = (json.loads(about[name]) for name in ("mechanism", "certificate"))
+    if not isinstance(told, dict) or not isinstance(claimed, dict):
+        raise FormatError("its header says nothing about it")
+    inputs = _places("inputs", arrays, told)
+    outputs = inputs if told["outputs_are_inputs"] is True else _places("outputs", arrays, told)
+    prior = None if "prior" not in arrays else as_prior(arrays["prior"], len(inputs))
+    proof = None
+    if "proof_value" in arrays and told["epsilon"] is not None:
+        parts = (arrays[f"proof_{part}"] for part in ("output", "left", "right", "value"))
+        proof = Proof(told["epsilon"], *parts)
+    mechanism = Mechanism.of_counts(
+        arrays["counts"], inputs, outputs, told["epsilon"], arrays.get("metric"),
+        _build(told["build"]), proof,
+    )  # fmt: skip
+    return mechanism, prior, claimed
+
+
+def _agree(said: Any, found: Any) -> bool:
+    if isinstance(said, float) and isinstance(found, float):
+        return abs(said - found) <= 1e-9 * max(1.0, abs(found))
+    return bool(said == found)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
+
+
+def _frame(places: Places) -> dict[str, Any]:
+    plane = places.plane
+    return {
+        "plane": None if plane is None else [plane.lat, plane.lon],
+        "cell_km": places.cell_km,
+    }
+
+
+def _places(name: str, arrays: dict[str, NDArray[Any]], told: dict[str, Any]) -> Places:
+    plane, cell = told[name]["plane"], told[name]["cell_km"]
+    return Places(
+        arrays[name],
+        arrays.get(f"{name}_latlon"),
+        None if plane is None else LocalPlane(*plane),
+        None if cell is None else (cell[0], cell[1]),
+    )
+
+
+def _build(told: dict[str, Any]) -> Build:
+    known = {field.name for field in fields(Build)}
+    build = {name: value for name, value in told.items() if name in known}
+    build["notes"] = tuple(map(str, build.get("notes", ())))
+    for name, value in build.items():
+        wanted: Any = str if name in _TEXTS else int | float
+        if name != "notes" and value is not None and not isinstance(value, wanted):
+            raise FormatError(f"build.{name} is not of the kind it must be")
+    return Build(**build)
