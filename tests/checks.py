@@ -147,3 +147,39 @@ def proved_bound(
         rest[j][z] -= Fraction(y)
         rest[i][z] += Fraction(y) * shrink[i, j]
     return float(sum(min(row) for row in rest))
+
+
+def broken_counts(
+    counts: Sequence[Sequence[int]],
+    epsilon: float,
+    xy: Sequence[Sequence[float]] | None = None,
+    metric: Sequence[Sequence[float]] | None = None,
+) -> list[tuple[int, int, int]]:
+    """All (x, x', z) where integers break their ratio, and (x, x, -1) where a row is not 2^63."""
+    broken = [(x, x, -1) for x, row in enumerate(counts) if sum(row) != 1 << 63]
+    for x, y in itertools.combinations(range(len(counts)), 2):
+        if metric is not None:
+            distance = Fraction(metric[x][y])
+        else:
+            assert xy is not None
+            distance = distance_lower(xy[x], xy[y])
+        limit = exp_lower(Fraction(epsilon) * distance)
+        top, bottom = limit.numerator, limit.denominator
+        for z, (one, other) in enumerate(zip(counts[x], counts[y], strict=True)):
+            if one * bottom > top * other:
+                broken.append((x, y, z))
+            if other * bottom > top * one:
+                broken.append((y, x, z))
+    return broken
+
+
+def counted_loss(
+    counts: Sequence[Sequence[int]], prior: Sequence[float], loss: Sequence[Sequence[float]]
+) -> float:
+    """The quality loss of integers, added up as rational numbers."""
+    total = Fraction(0)
+    for row, weight, far in zip(counts, prior, loss, strict=True):
+        if weight:
+            inner = sum(Fraction(away) * count for away, count in zip(far, row, strict=True))
+            total += Fraction(weight) * inner
+    return float(total / (1 << 63))

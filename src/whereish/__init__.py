@@ -1,6 +1,13 @@
 """Whereish: tell services where-ish you are, with a proof."""
 
-from whereish.errors import FormatError, GuaranteeError, InputError, SolveError, WhereishError
+from whereish.errors import (
+    BudgetError,
+    FormatError,
+    GuaranteeError,
+    InputError,
+    SolveError,
+    WhereishError,
+)
 from whereish.measures import (
     Proof,
     adversary_error,
@@ -16,13 +23,17 @@ from whereish.measures import (
 from whereish.mechanisms import (
     Build,
     Mechanism,
+    Obfuscated,
     Plan,
+    Report,
+    Reporter,
     audit_file,
     certify,
     closed_form,
     exponential,
     how_far,
     load_mechanism,
+    obfuscate_table,
     optimal,
     optimal_each,
     optimal_privacy,
@@ -48,16 +59,20 @@ from whereish.release import Reports
 __version__ = "0.1.0"
 
 __all__ = [
+    "BudgetError",
     "Build",
     "FormatError",
     "GuaranteeError",
     "InputError",
     "LocalPlane",
     "Mechanism",
+    "Obfuscated",
     "Places",
     "Plan",
     "Profile",
     "Proof",
+    "Report",
+    "Reporter",
     "Reports",
     "SolveError",
     "Spanner",
@@ -78,6 +93,7 @@ __all__ = [
     "how_far",
     "load_mechanism",
     "lower_bound",
+    "obfuscate_table",
     "optimal",
     "optimal_each",
     "optimal_privacy",

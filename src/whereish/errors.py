@@ -6,6 +6,7 @@
     ├── InputError (a ValueError)       what was given cannot be used
     │   └── FormatError                 a file is not what it should be
     ├── SolveError                      no solver produced an answer
+    ├── BudgetError                     a report would cost more than is left
     └── GuaranteeError                  a promise of privacy did not hold; nothing is returned
 
 A message says what must hold, what came and, where it helps, what to do next. Exit codes
@@ -27,6 +28,10 @@ class FormatError(InputError):
 
 class SolveError(WhereishError):
     """No solver produced an answer: the message carries the solver's own words."""
+
+
+class BudgetError(WhereishError):
+    """A report would cost more than is left of a budget: nothing was reported."""
 
 
 class GuaranteeError(WhereishError):

@@ -1,6 +1,6 @@
 """The command line: a thin door to the library.
 
-Exit codes: 0 ok, 2 input, 3 not solved, 4 guarantee failed, 130 interrupted.
+Exit codes: 0 ok, 2 input, 3 not solved, 4 guarantee failed, 5 over budget, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from whereish import __version__
 from whereish.cli import commands
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
-from whereish.cli.release import audit
+from whereish.cli.release import audit, obfuscate, report
 
 app = typer.Typer(
     name="whereish",
@@ -30,6 +30,8 @@ for function in (
     commands.compare,
     commands.plot,
     audit,
+    report,
+    obfuscate,
     demo,
 ):
     app.command()(function)

@@ -16,13 +16,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from whereish.cli.words import plain
-from whereish.errors import GuaranteeError, InputError, SolveError, WhereishError
+from whereish.errors import BudgetError, GuaranteeError, InputError, SolveError, WhereishError
 
-EXIT_INPUT, EXIT_NOT_SOLVED, EXIT_GUARANTEE, EXIT_INTERRUPTED = 2, 3, 4, 130
+EXIT_INPUT, EXIT_NOT_SOLVED, EXIT_GUARANTEE, EXIT_BUDGET, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
 _CODES: tuple[tuple[type[WhereishError], int], ...] = (
     (InputError, EXIT_INPUT),
     (SolveError, EXIT_NOT_SOLVED),
     (GuaranteeError, EXIT_GUARANTEE),
+    (BudgetError, EXIT_BUDGET),
+    (WhereishError, EXIT_NOT_SOLVED),
 )
 Command = TypeVar("Command", bound=Callable[..., Any])
 

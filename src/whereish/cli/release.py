@@ -1,14 +1,17 @@
-"""The commands of a released mechanism: audit it, and report with it."""
+"""The commands of a released mechanism: audit it, report with it, obfuscate a table."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import whereish as wh
 from whereish.cli.commands import AsJson
-from whereish.cli.console import command, emit, say
+from whereish.cli.console import command, emit, say, waiting
+from whereish.errors import InputError
 from whereish.mechanisms import audit_file
 from whereish.studies import km
 
@@ -52,3 +55,99 @@ def say_certificate(found: dict[str, Any]) -> None:
     if bound is not None:
         sure = "proved" if "lower_bound_km" in found["recomputed"] else "claimed"
         say(f"Nothing with this privacy can do better than {km(bound)}: {sure}.")
+
+
+Outside = Annotated[
+    str,
+    typer.Option(help="For points outside the area of the places: error, nearest, planar-laplace."),
+]
+
+
+@command
+def report(
+    source: Annotated[Path, typer.Argument(metavar="K", help="A mechanism's file.")],
+    at: Annotated[str, typer.Option(help="Where you are: LAT,LON (or X,Y in km). Stays here.")],
+    ledger: Annotated[Path, typer.Option(help="The file that keeps what has been spent.")],
+    budget: Annotated[
+        float | None, typer.Option(help="Epsilon per period, for a new ledger.")
+    ] = None,
+    period: Annotated[
+        str | None, typer.Option(help="hour, day or week, for a new ledger; a day if not given.")
+    ] = None,
+    outside: Outside = "error",
+    as_json: AsJson = False,
+) -> None:
+    """Say where-ish you are, within a budget. The same place gets the same report all period.
+
+    Exit code 5 if the budget does not allow it.
+    """
+    point = _point(at)
+    mechanism, _ = wh.load_mechanism(source)
+    made = wh.Reporter(mechanism, ledger, budget, period, outside=outside).report(point)
+    where = made.latlon or made.xy_km
+    unit = "degrees" if made.latlon else "km"
+    say(f"Report: {where[0]:.6f}, {where[1]:.6f} {unit} (place {made.output}).")
+    say(
+        f"It cost epsilon {made.cost:.4g}; {made.spent:.4g} of {made.budget:.4g} is spent."
+        if made.fresh
+        else f"The same as before, for nothing; {made.spent:.4g} of {made.budget:.4g} is spent."
+    )
+    if as_json:
+        emit(dict(vars(made)))
+
+
+@command
+def obfuscate(
+    source: Annotated[Path, typer.Argument(metavar="K", help="A mechanism's file.")],
+    table: Annotated[Path, typer.Argument(help="A .csv or .parquet table of points.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The table to write.")],
+    columns: Annotated[
+        str | None, typer.Option(help="Latitude and longitude columns: LAT,LON.")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="The column that says whose point it is.")
+    ] = None,
+    outside: Outside = "error",
+    as_json: AsJson = False,
+) -> None:
+    """Replace the points of a table by reports of them, and keep its other columns."""
+    pair = None
+    if columns is not None:
+        names = [name.strip() for name in columns.split(",")]
+        if len(names) != 2:
+            raise InputError(f"columns must be two names, LAT,LON, got {columns!r}")
+        pair = (names[0], names[1])
+    mechanism, _ = wh.load_mechanism(source)
+    start = time.perf_counter()
+    with waiting(f"obfuscating {table.name}") as tell:
+        made = wh.obfuscate_table(
+            mechanism, table, output, pair, user, outside=outside,
+            progress=lambda rows: tell(f"{rows:,} rows"),
+        )  # fmt: skip
+    seconds = time.perf_counter() - start
+    say(
+        f"Wrote {output}: {made.rows:,} rows, {made.columns[0]} and {made.columns[1]} replaced "
+        f"({made.rows / max(seconds, 1e-9):,.0f} rows a second)."
+    )
+    if made.blank:
+        say(f"{made.blank:,} rows have no point, and still have none.")
+    if made.outside:
+        say(f"{made.outside:,} points were outside the area: what they are given is {outside}.")
+    if made.most_per_user is not None and made.most_per_user > 1 and mechanism.epsilon:
+        say(
+            f"Careful: {made.users:,} people (column {made.user}), one with {made.most_per_user:,} "
+            f"points. Points of one person are correlated: k of them cost k epsilon, here up to "
+            f"{made.most_per_user * mechanism.epsilon:.4g} {mechanism.epsilon_unit}."
+        )
+    elif made.user is None and made.rows > 1:
+        say("Careful: if these are points of one person, k of them cost k epsilon.")
+    if as_json:
+        emit({**vars(made), "output": str(output), "seconds": seconds})
+
+
+def _point(text: str) -> tuple[float, float]:
+    try:
+        first, second = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError("at must be two numbers, LAT,LON, got something else") from None
+    return first, second

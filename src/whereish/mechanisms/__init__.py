@@ -17,13 +17,18 @@ from whereish.mechanisms.laplace import (
 from whereish.mechanisms.mechanism import Build, Mechanism, check_places
 from whereish.mechanisms.optimal import how_far, optimal, optimal_each, optimal_privacy
 from whereish.mechanisms.plan import METHODS, Plan
+from whereish.mechanisms.reporter import Report, Reporter
+from whereish.mechanisms.table import Obfuscated, obfuscate_table
 
 __all__ = [
     "METHODS",
     "SUFFIX",
     "Build",
     "Mechanism",
+    "Obfuscated",
     "Plan",
+    "Report",
+    "Reporter",
     "audit_file",
     "certify",
     "check_places",
@@ -32,6 +37,7 @@ __all__ = [
     "how_far",
     "is_mechanism_file",
     "load_mechanism",
+    "obfuscate_table",
     "optimal",
     "optimal_each",
     "optimal_privacy",

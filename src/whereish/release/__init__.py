@@ -2,6 +2,7 @@
 
 from whereish.release.container import pack, unpack
 from whereish.release.files import check_writable, write_whole
+from whereish.release.ledger import PERIODS, Entry, Ledger
 from whereish.release.repair import Repaired, repair
 from whereish.release.reports import OUTSIDE, Located, Reports, check_outside, locate
 from whereish.release.rounding import Rounded, round_private, to_counts
@@ -9,6 +10,9 @@ from whereish.release.sampler import cumulative, draw
 
 __all__ = [
     "OUTSIDE",
+    "PERIODS",
+    "Entry",
+    "Ledger",
     "Located",
     "Repaired",
     "Reports",

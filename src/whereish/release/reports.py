@@ -80,7 +80,7 @@ def locate(places: Places, at: Any) -> Located:
             raise InputError(f"at must be the number of a place, from 0 to {len(places) - 1}")
         inside = np.zeros(len(rows), dtype=bool)
         return Located(rows, places.xy[rows], np.zeros(len(rows)), inside)
-    if given.dtype.kind not in "fiu" or given.ndim not in (1, 2):
+    if given.dtype.kind not in "fiu" or given.ndim not in (1, 2) or given.size == 0:
         raise InputError("at must be the number of a place, or points of two coordinates each")
     points = as_numbers("at", given.reshape(-1, 2) if given.size % 2 == 0 else given, (None, 2))
     xy = points if places.plane is None else places.plane.to_xy(points)

@@ -1,0 +1,243 @@
+"""The file of a mechanism: what is written is read, and nothing else is believed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strategies as some
+import whereish as wh
+from whereish.mechanisms import is_mechanism_file
+from whereish.release import pack, unpack
+
+PLACES, PRIOR = some.grid(3, 2), some.skewed(6)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "k.whereish"
+    wh.save_mechanism(path, wh.optimal(PLACES, PRIOR, 1.07, solver="structured"), PRIOR)
+    return path
+
+
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.whereish"
+    wh.save_mechanism(path, wh.exponential(wh.Places.from_xy([[0, 0], [1, 0]]), 1.0))
+    return path
+
+
+def test_any_safetensors_library_reads_it(file: Path) -> None:
+    from safetensors import safe_open
+
+    with safe_open(file, "np") as opened:
+        about = opened.metadata()
+        counts = opened.get_tensor("counts")
+        inputs = opened.get_tensor("inputs")
+    assert about["format"] == "whereish mechanism"
+    assert json.loads(about["certificate"])["epsilon"] == 1.07
+    assert counts.dtype == np.uint64
+    assert [sum(row) for row in counts.tolist()] == [2**63] * 6
+    assert inputs.tolist() == PLACES.xy.tolist()
+
+
+def test_a_few_lines_of_any_language_read_it(file: Path) -> None:
+    content = file.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    start, end = header["counts"]["data_offsets"]
+    counts = np.frombuffer(content[8 + length :][start:end], "<u8").reshape(
+        header["counts"]["shape"]
+    )
+    assert (counts == wh.load_mechanism(file)[0].counts).all()
+
+
+def test_the_audit_works_everything_out_again(file: Path) -> None:
+    found = wh.audit_file(file)
+    mechanism, prior = wh.load_mechanism(file)
+    assert prior is not None
+    assert found["quality_loss_km"] == pytest.approx(wh.quality_loss(mechanism, prior))
+    assert found["lower_bound_km"] <= found["quality_loss_km"]
+    assert found["gap"] < 1e-5
+    assert found["ratios_checked"] == 6 * 5 * 6
+    assert {"quality_loss_km", "lower_bound_km", "worst_slack"} <= set(found["recomputed"])
+    assert found["prior_sha256"] is not None
+    assert found["versions"]["whereish"] == wh.__version__
+
+
+def test_without_a_prior_what_cannot_be_recomputed_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "k.whereish"
+    mechanism = wh.optimal(PLACES, PRIOR, 1.07)
+    wh.save_mechanism(path, mechanism)
+    assert b'prior"' not in path.read_bytes()
+    found = wh.audit_file(path)
+    assert "quality_loss_km" not in found["recomputed"]
+    assert found["quality_loss_km"] is None
+    assert wh.load_mechanism(path)[1] is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "value"),
+    [
+        ("quality_loss_km", 0.1),
+        ("lower_bound_km", 9.0),
+        ("gap", 0.0),
+        ("ratios_checked", 10**9),
+        ("worst_slack", 0.3),
+        ("worst_slack_at", {"places": [0, 1], "output": 77}),
+        ("epsilon", 0.5),
+        ("certified", False),
+        ("guarantee", ["Nothing can ever be found out."]),
+        ("prior_sha256", "0" * 64),
+        ("largest_snap_km", 0.0),
+        ("places", 7),
+    ],
+)
+def test_a_certificate_that_claims_too_much_does_not_hold(
+    file: Path, claim: str, value: Any
+) -> None:
+    if claim == "gap":
+        value = wh.audit_file(file)["gap"] - 1e-3
+    some.forge(file, claimed={claim: value})
+    wh.load_mechanism(file)  # its integers are as private as they were
+    with pytest.raises(wh.GuaranteeError, match=f"says {claim} is"):
+        wh.audit_file(file)
+
+
+def test_a_proof_of_something_else_does_not_pass(file: Path) -> None:
+    arrays, _ = unpack(file.read_bytes())
+    some.forge(file, arrays={"proof_value": arrays["proof_value"] * 0.5})
+    with pytest.raises(wh.GuaranteeError, match="lower_bound_km"):
+        wh.audit_file(file)
+
+
+# Damage -----------------------------------------------------------------------------------------
+
+
+def refused(path: Path) -> bool:
+    try:
+        wh.load_mechanism(path)
+    except wh.FormatError:
+        return True
+    return False
+
+
+def test_every_byte_that_changes_is_noticed(tmp_path: Path) -> None:
+    path = small(tmp_path)
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        for flip in (0x01, 0x20, 0xFF):
+            damaged = bytearray(whole)
+            damaged[at] ^= flip
+            path.write_bytes(damaged)
+            assert refused(path), (at, flip)
+
+
+def test_every_truncation_is_noticed(tmp_path: Path) -> None:
+    path = small(tmp_path)
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        assert refused(path), length
+    path.write_bytes(whole + b"\0")
+    assert refused(path)
+    path.write_bytes(whole)
+    assert not refused(path)
+
+
+def head(text: bytes) -> bytes:
+    return len(text).to_bytes(8, "little") + text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        (2**64 - 1).to_bytes(8, "little"),
+        (2**40).to_bytes(8, "little") + b"{}",
+        head(b""),
+        head(b"{"),
+        head(b"[]"),
+        head(b"3"),
+        head(b"\xff\xfe"),
+        head(b"[" * 900_000),
+        head(b'{"a":' * 100_000),
+        head(b'{"__metadata__":{"format":NaN}}'),
+        head(b'{"__metadata__":{"format":"x","format":"y"}}'),
+        head(b'{"__metadata__":{"format":3}}'),
+        head(b'{"__metadata__":{},"counts":{"dtype":"U64","shape":[4294967295,4294967295],'
+             b'"data_offsets":[0,8]}}') + b"\0" * 8,
+        head(b'{"__metadata__":{},"counts":{"dtype":"U64","shape":[-1,-1],"data_offsets":[0,8]}}')
+        + b"\0" * 8,
+        head(b'{"__metadata__":{},"counts":{"dtype":"U64","shape":[1e3],"data_offsets":[0,8]}}')
+        + b"\0" * 8,
+        head(b'{"__metadata__":{},"counts":{"dtype":"F99","shape":[1],"data_offsets":[0,8]}}')
+        + b"\0" * 8,
+        head(b'{"__metadata__":{},"counts":[]}'),
+        head(b'{"__metadata__":{},"counts":{"dtype":"U64","shape":[1],"data_offsets":[8,0]}}'),
+        b"%PDF-1.7 something else entirely, and long enough",
+    ],
+)  # fmt: skip
+def test_hostile_headers_fail_fast_and_small(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "k.whereish"
+    path.write_bytes(content)
+    start = time.perf_counter()
+    with pytest.raises(wh.FormatError):
+        wh.load_mechanism(path)
+    assert time.perf_counter() - start < 5
+
+
+def test_a_header_that_is_not_in_its_one_form_is_refused(file: Path) -> None:
+    content = file.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    spread = json.dumps(header, indent=1).encode()
+    file.write_bytes(head(spread) + content[8 + length :])
+    with pytest.raises(wh.FormatError, match="not in the form"):
+        wh.load_mechanism(file)
+
+
+def test_a_file_that_lies_about_its_digest_is_refused() -> None:
+    content = pack({"a": np.arange(3, dtype=np.float64)}, {"format": "x"})
+    assert unpack(content)[1] == {"format": "x"}
+    with pytest.raises(wh.FormatError, match="was changed"):
+        unpack(content[:-1] + b"\1")
+
+
+def test_what_is_and_what_is_no_mechanism_file(file: Path, tmp_path: Path) -> None:
+    assert is_mechanism_file(file)
+    other = tmp_path / "a.csv"
+    other.write_text("x_km,y_km,prior\n0,0,1\n")
+    assert not is_mechanism_file(other)
+    assert not is_mechanism_file(tmp_path / "missing")
+
+
+def test_a_broken_mechanism_is_not_written(tmp_path: Path, monkeypatch: Any) -> None:
+    from whereish.release import rounding
+
+    mechanism = wh.exponential(PLACES, 1.0)
+    monkeypatch.setattr(
+        rounding, "to_counts", lambda matrix, mix: np.eye(6, dtype=np.uint64) * np.uint64(2**63)
+    )
+    path = tmp_path / "k.whereish"
+    with pytest.raises(wh.GuaranteeError, match="place .* output"):
+        wh.save_mechanism(path, mechanism)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_released_mechanisms_survive_pickling_and_telling() -> None:
+    mechanism = wh.exponential(PLACES, 1.0)
+    again = pickle.loads(pickle.dumps(mechanism))
+    assert (again.counts == mechanism.counts).all()
+    once_more = pickle.loads(pickle.dumps(again))
+    assert (once_more.counts == mechanism.counts).all()
+    before = mechanism.build
+    far = wh.how_far(mechanism, PRIOR)
+    assert mechanism.build is before
+    assert mechanism.proof is None
+    assert far.build.lower_bound_km is not None

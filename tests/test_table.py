@@ -1,0 +1,201 @@
+"""Tables of points: every point replaced, everything else kept, nothing half written."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import whereish as wh
+from whereish.cli import app
+
+CITY = wh.embedded_city()
+MECHANISM = wh.exponential(CITY.places, 2.0)
+
+
+def run(*words: object) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def table(rows: int, seed: int = 0) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    assert CITY.places.latlon is not None
+    at = CITY.places.latlon[rng.integers(0, len(CITY.places), rows)]
+    points = at + rng.uniform(-0.003, 0.003, at.shape)
+    return pl.DataFrame(
+        {
+            "user": rng.integers(0, 5, rows),
+            "lat": points[:, 0],
+            "note": [f"n{i}, ok" for i in range(rows)],
+            "lon": points[:, 1],
+            "when": pl.Series(range(rows)) * 1000,
+        }
+    )
+
+
+def write(frame: pl.DataFrame, path: Path) -> Path:
+    if path.suffix == ".csv":
+        frame.write_csv(path)
+    else:
+        frame.write_parquet(path)
+    return path
+
+
+def read(path: Path) -> pl.DataFrame:
+    return pl.read_csv(path) if path.suffix == ".csv" else pl.read_parquet(path)
+
+
+@pytest.mark.parametrize("source", [".csv", ".parquet"])
+@pytest.mark.parametrize("target", [".csv", ".parquet"])
+def test_points_are_replaced_and_all_else_is_kept(tmp_path: Path, source: str, target: str) -> None:
+    frame = table(5000)
+    out = tmp_path / f"out{target}"
+    made = wh.obfuscate_table(MECHANISM, write(frame, tmp_path / f"in{source}"), out)
+    after = read(out)
+    assert after.columns == frame.columns
+    assert after.drop("lat", "lon").equals(frame.drop("lat", "lon"))
+    assert (made.rows, made.blank, made.outside) == (5000, 0, 0)
+    assert (made.user, made.users) == ("user", 5)
+    assert made.most_per_user == frame["user"].value_counts()["count"].max()
+    assert CITY.places.latlon is not None
+    reports = after.select("lat", "lon").to_numpy()
+    there = (np.abs(reports[:, None] - CITY.places.latlon[None]).max(axis=2) < 1e-9).any(axis=1)
+    assert there.all()
+    moved = np.abs(reports - frame.select("lat", "lon").to_numpy()).max(axis=1)
+    assert (moved > 0).all()
+
+
+def test_reports_have_the_distribution_of_the_mechanism(tmp_path: Path) -> None:
+    from test_sampler import fits
+
+    assert CITY.places.latlon is not None
+    lat, lon = CITY.places.latlon[20]
+    frame = pl.DataFrame({"lat": [lat] * 100_000, "lon": [lon] * 100_000})
+    out = tmp_path / "out.parquet"
+    wh.obfuscate_table(MECHANISM, write(frame, tmp_path / "in.parquet"), out)
+    reports = read(out).to_numpy()
+    numbers = np.abs(reports[:, None] - CITY.places.latlon[None]).max(axis=2).argmin(axis=1)
+    assert fits(numbers, MECHANISM.counts[20])
+
+
+def test_rows_without_a_point_stay_without(tmp_path: Path) -> None:
+    frame = table(10).with_columns(
+        lat=pl.when(pl.col("when") == 3000).then(None).otherwise(pl.col("lat")),
+        lon=pl.when(pl.col("when") == 5000).then(float("nan")).otherwise(pl.col("lon")),
+    )
+    out = tmp_path / "out.parquet"
+    made = wh.obfuscate_table(MECHANISM, write(frame, tmp_path / "in.parquet"), out)
+    assert made.blank == 2
+    after = read(out)
+    assert after["lat"].null_count() == after["lon"].null_count() == 2
+    assert after["note"].to_list() == frame["note"].to_list()
+
+
+def test_other_names_and_points_outside(tmp_path: Path) -> None:
+    frame = table(20).rename({"lat": "y", "lon": "x", "user": "who"})
+    frame[3, "y"] = 49.5
+    source, out = write(frame, tmp_path / "in.csv"), tmp_path / "out.csv"
+    with pytest.raises(wh.InputError, match="must have the columns lat and lon"):
+        wh.obfuscate_table(MECHANISM, source, out)
+    with pytest.raises(wh.InputError, match="must be inside the area"):
+        wh.obfuscate_table(MECHANISM, source, out, ("y", "x"))
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+    made = wh.obfuscate_table(MECHANISM, source, out, ("y", "x"), "who", outside="nearest")
+    assert (made.outside, made.user) == (1, "who")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "cannot be read"),
+        ("a,b\n1,2\n", "must have the columns"),
+        ("lat,lon\nx,y\n", "must hold numbers"),
+        ("lat,lon\n1,2,3,4\n", "cannot be"),
+        ("lat,lon\n95.0,2.0\n", "latitude must be"),
+    ],
+)
+def test_tables_that_cannot_be_used(tmp_path: Path, content: str, words: str) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text(content)
+    with pytest.raises(wh.InputError, match=words):
+        wh.obfuscate_table(MECHANISM, source, tmp_path / "out.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("in.csv", "in.csv"), ("in.txt", "o.csv"), ("in.csv", "o.xlsx"), ("no.csv", "o.csv")],
+)
+def test_names_that_cannot_be_used(tmp_path: Path, source: str, target: str) -> None:
+    write(table(3), tmp_path / "in.csv")
+    (tmp_path / "in.txt").write_text("x")
+    with pytest.raises(wh.InputError):
+        wh.obfuscate_table(MECHANISM, tmp_path / source, tmp_path / target)
+
+
+# The commands -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "k.whereish"
+    wh.save_mechanism(path, MECHANISM)
+    return path
+
+
+def test_the_command_warns_of_people_with_many_points(file: Path, tmp_path: Path) -> None:
+    source = write(table(200), tmp_path / "in.csv")
+    done = run("obfuscate", file, source, "-o", tmp_path / "out.csv", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert "Careful: 5 people" in done.stderr
+    assert "cost k epsilon" in done.stderr
+    assert json.loads(done.stdout)["rows"] == 200
+
+
+def test_report_and_its_budget(file: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    first = run("report", file, "--at", "48.87,2.34", "--ledger", ledger, "--budget", 3, "--json")
+    assert first.exit_code == 0, first.stderr
+    facts = json.loads(first.stdout)
+    assert (facts["cost"], facts["fresh"]) == (2.0, True)
+    again = json.loads(
+        run("report", file, "--at", "48.87,2.34", "--ledger", ledger, "--json").stdout
+    )
+    assert (again["output"], again["cost"]) == (facts["output"], 0.0)
+    over = run("report", file, "--at", "48.85,2.32", "--ledger", ledger)
+    assert over.exit_code == 5
+    assert "nothing was reported" in over.stderr
+    for wrong in ("48.87", "a,b", "48.87,2.34,1"):
+        done = run("report", file, "--at", wrong, "--ledger", ledger)
+        assert done.exit_code == 2
+        assert "48.87" not in done.stderr
+
+
+@pytest.mark.slow
+def test_interrupted_it_leaves_no_output(file: Path, tmp_path: Path) -> None:
+    source = write(table(2_000_000), tmp_path / "in.csv")
+    before = {path.name for path in tmp_path.iterdir()}
+    code = "import sys; from whereish.cli import main; sys.argv[1:] = sys.argv[1:]; main()"
+    worker = subprocess.Popen(
+        [sys.executable, "-c", code, "obfuscate", file, source, "-o", tmp_path / "out.csv"],
+        stderr=subprocess.PIPE,
+    )
+    assert worker.stderr is not None
+    worker.stderr.readline()
+    deadline = time.time() + 60
+    while {path.name for path in tmp_path.iterdir()} == before and time.time() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    worker.send_signal(signal.SIGINT)
+    said = worker.communicate()[1].decode()
+    assert worker.returncode == 130, said
+    assert {path.name for path in tmp_path.iterdir()} == before
