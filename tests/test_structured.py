@@ -13,7 +13,7 @@ import pytest
 import checks
 import strategies as some
 import whereish as wh
-from whereish.solvers import Progress, Structured, estimate, solve_structured
+from whereish.solvers import Progress, Structured, estimate, solve_on, solve_structured
 
 
 def direct(
@@ -187,11 +187,11 @@ def test_auto_goes_on_with_highs_when_the_gap_stays_open(monkeypatch: pytest.Mon
     module = sys.modules["whereish.mechanisms.optimal"]  # the name itself is the function
 
     def open_gap(*arguments: Any) -> Structured:
-        found = solve_structured(*arguments)
+        found = solve_on(*arguments)
         return replace(found, bound=0.999 * found.bound)
 
     monkeypatch.setattr(module, "STRUCTURED_FROM", 0)
-    monkeypatch.setattr(module, "solve_structured", open_gap)
+    monkeypatch.setattr(module, "solve_on", open_gap)
     places, prior, epsilon = instance(2)
     assert wh.optimal(places, prior, epsilon).build.solver == "highs-dual-simplex"
     monkeypatch.setattr(module, "HIGHS_UP_TO", 0)

@@ -29,6 +29,7 @@ from whereish.places import (
     as_epsilon,
     as_metric,
     as_numbers,
+    as_whole,
     euclidean,
     readonly,
 )
@@ -265,11 +266,9 @@ class Mechanism(Immutable):
         located = locate(self.inputs, at)
         check_outside(located, self.inputs, outside)
         if size is not None:
-            if len(located.rows) != 1 or type(size) is not int or size < 0:
-                raise InputError(
-                    f"size must be a number of reports for one place or point, got {size!r} for "
-                    f"{len(located.rows)}"
-                )
+            size = as_whole("size", size, 0)
+            if len(located.rows) != 1:
+                raise InputError(f"size must not be given for several places, got {size}")
             located = Located(*(np.repeat(part, size, axis=0) for part in vars(located).values()))
         outputs = draw(self._sums, located.rows, rng)
         xy = self.outputs.xy[outputs]

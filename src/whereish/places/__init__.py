@@ -10,6 +10,7 @@ from whereish.places.checks import (
     as_number,
     as_numbers,
     as_prior,
+    as_whole,
     readonly,
 )
 from whereish.places.metrics import discrete, euclidean, geodesic, graph_metric
@@ -27,6 +28,7 @@ __all__ = [
     "as_number",
     "as_numbers",
     "as_prior",
+    "as_whole",
     "cell_edges",
     "discrete",
     "euclidean",
