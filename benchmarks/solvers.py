@@ -166,7 +166,7 @@ def text(tries: list[dict[str, Any]]) -> str:
     seconds = middle(tries)
     if seconds is not None:
         return f"{seconds:.2f}"
-    return tries[0]["state"] if tries else ""
+    return next((told["state"] for told in tries if told["state"] != "solved"), "")
 
 
 def many_priors(console: Console, count: int = 86) -> dict[str, Any]:
