@@ -6,6 +6,7 @@ Paris. As integers they claim an epsilon they do not have, and the audit must re
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 import whereish as wh
 from whereish.measures import TOTAL
-from whereish.release import to_counts
+from whereish.release import sampler, to_counts
 
 PLACES = wh.square_grid(48.84, 2.30, 48.87, 2.35, cell_km=(0.9, 1.1))
 N = len(PLACES)
@@ -166,3 +167,41 @@ def test_spoiled_integers_are_caught(spoil: Callable[[Any], None]) -> None:
     spoil(counts)
     with pytest.raises(wh.GuaranteeError):
         wh.Mechanism.of_counts(counts, PLACES, PLACES, EPSILON)
+
+
+# Bugs of a sampler: a detector that is silent about ours must speak about theirs.
+
+
+def repeats() -> bool:
+    """Draw twice: reports that come again can be taken off again."""
+    mechanism = wh.planar_laplace(PLACES, EPSILON)
+    one, two = (mechanism.sample(0, size=200).outputs.tolist() for _ in range(2))
+    return bool(one == two)
+
+
+def test_a_seeded_generator_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not repeats()
+    monkeypatch.setattr(os, "urandom", lambda size: np.random.default_rng(42).bytes(size))
+    assert repeats()
+
+
+def misses() -> bool:
+    """Ask for the integers next to every boundary of a row: each must fall on its own side."""
+    counts = np.array([[3, TOTAL // 2, 1, TOTAL - TOTAL // 2 - 4]], np.uint64)
+    sums = np.cumsum(counts[0]).tolist()
+    asked = sorted({edge + step for edge in sums for step in (-1, 0) if edge + step < TOTAL})
+    expected = [next(z for z, edge in enumerate(sums) if value < edge) for value in asked]
+    drawn = iter([np.array(asked, np.uint64)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampler, "uniform", lambda size, rng=None: next(drawn))
+        found = sampler.draw(sampler.cumulative(counts), np.zeros(len(asked), np.int64))
+    return bool(found.tolist() != expected)
+
+
+def test_a_float_cdf_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not misses()
+    exact = sampler.cumulative
+    monkeypatch.setattr(
+        sampler, "cumulative", lambda counts: exact(counts).astype(np.float64).astype(np.uint64)
+    )
+    assert misses()
