@@ -1,5 +1,7 @@
 """BUILD: mechanisms as functions that return a frozen, checked `Mechanism`."""
 
+from whereish.mechanisms.arguments import check_places
+from whereish.mechanisms.build import Build
 from whereish.mechanisms.certificate import certify
 from whereish.mechanisms.closed import closed_form, exponential, tight_constraints
 from whereish.mechanisms.file import (
@@ -14,10 +16,12 @@ from whereish.mechanisms.laplace import (
     planar_laplace_for_loss,
     planar_laplace_noise,
 )
-from whereish.mechanisms.mechanism import Build, Mechanism, check_places
-from whereish.mechanisms.optimal import how_far, optimal, optimal_each, optimal_privacy
+from whereish.mechanisms.mechanism import Mechanism
+from whereish.mechanisms.optimal import optimal, optimal_each
+from whereish.mechanisms.parts import how_far
 from whereish.mechanisms.plan import METHODS, Plan
 from whereish.mechanisms.reporter import Report, Reporter
+from whereish.mechanisms.shokri import optimal_privacy
 from whereish.mechanisms.table import Obfuscated, obfuscate_table
 
 __all__ = [

@@ -8,16 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import GuaranteeError, InputError, SolveError
-from whereish.mechanisms.laplace import cell_masses
-from whereish.mechanisms.mechanism import (
-    Build,
-    Mechanism,
+from whereish.mechanisms.arguments import (
     check_places,
     chosen_outputs,
     metric_or_euclidean,
     quality_to,
-    seal,
 )
+from whereish.mechanisms.build import Build
+from whereish.mechanisms.laplace import cell_masses
+from whereish.mechanisms.mechanism import Mechanism, seal
 from whereish.places import Array, Places, as_epsilon, as_metric, as_prior, euclidean
 
 

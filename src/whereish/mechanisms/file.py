@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import FormatError, GuaranteeError, InputError
 from whereish.measures import Proof
+from whereish.mechanisms.build import Build
 from whereish.mechanisms.certificate import certify
-from whereish.mechanisms.mechanism import Build, Mechanism
+from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, LocalPlane, Places, as_prior
 from whereish.release import pack, unpack, write_whole
 

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 
 from whereish.errors import InputError
 from whereish.measures import loss_between
-from whereish.mechanisms.mechanism import Build, Mechanism, check_places, chosen_outputs, seal
+from whereish.mechanisms.arguments import check_places, chosen_outputs
+from whereish.mechanisms.build import Build
+from whereish.mechanisms.mechanism import Mechanism, seal
 from whereish.places import (
     Array,
     CellEdges,

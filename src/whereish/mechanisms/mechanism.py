@@ -22,12 +22,13 @@ from whereish.measures import (
     check_rows,
     loss_between,
 )
+from whereish.mechanisms.arguments import metric_or_euclidean
+from whereish.mechanisms.build import Build
 from whereish.places import (
     Array,
     Immutable,
     Places,
     as_epsilon,
-    as_metric,
     as_numbers,
     as_whole,
     euclidean,
@@ -45,51 +46,6 @@ from whereish.release import (
     round_private,
     to_counts,
 )
-
-
-@dataclass(frozen=True)
-class Build:
-    """How a mechanism came about. What does not apply is None.
-
-    Attributes
-    ----------
-    method
-        "optimal", "optimal-privacy", "planar-laplace", "exponential", "tight-constraints", with
-        "+remap" or "+then" for what was done since.
-    dilation, requested_dilation
-        Measured and asked for.
-    repair_mix
-        The share of the uniform mechanism mixed in to make every ratio hold exactly.
-    repair_cost_km
-        What the repair added to the quality loss that the solver found.
-    lower_bound_km, gap
-        No mechanism with this epsilon loses less than this, whatever its dilation; how far above
-        it this one is, repair included, relative. Known where `Mechanism.proof` is.
-    program_gap
-        How far from optimal it is among mechanisms under the constraints that were solved for:
-        less than ``gap`` with a dilation above 1.
-    stopped
-        Why a solver ended early, "time" or "asked" (Ctrl-C); None if it did not.
-    notes
-        What a reader should know, in words.
-    """
-
-    method: str
-    solver: str | None = None
-    form: str | None = None
-    seconds: float | None = None
-    variables: int | None = None
-    constraints: int | None = None
-    edges: int | None = None
-    dilation: float | None = None
-    requested_dilation: float | None = None
-    repair_mix: float | None = None
-    repair_cost_km: float | None = None
-    lower_bound_km: float | None = None
-    gap: float | None = None
-    program_gap: float | None = None
-    stopped: str | None = None
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -415,34 +371,6 @@ def _limits(inputs: Places, epsilon: float, metric: Array) -> Limits:
     return Limits(epsilon, inputs.xy, None if plain else metric)
 
 
-def chosen_outputs(inputs: Places, outputs: Places | Any | None) -> Places:
-    """Return the output places: the inputs, other places, or some of the inputs by number."""
-    if outputs is None:
-        return inputs
-    return outputs.in_plane_of(inputs) if isinstance(outputs, Places) else inputs.subset(outputs)
-
-
-def quality_to(
-    inputs: Places,
-    targets: Places,
-    outputs: object,
-    quality_metric: ArrayLike | None,
-) -> Array:
-    """Return the (inputs, outputs) quality metric; of an (n, n) one, the columns of the outputs."""
-    if quality_metric is None or outputs is None or isinstance(outputs, Places):
-        return loss_between("quality_metric", quality_metric, inputs, targets)
-    square = loss_between("quality_metric", quality_metric, inputs, inputs)
-    return square[:, np.asarray(outputs)]
-
-
-def metric_or_euclidean(privacy_metric: ArrayLike | None, inputs: Places) -> Array:
-    """Return a given privacy metric after checking it, or Euclidean distance if none."""
-    straight = euclidean(inputs)
-    if privacy_metric is None or np.array_equal(privacy_metric, straight):
-        return straight  # which needs no check of all triangles
-    return as_metric("privacy_metric", privacy_metric, len(inputs))
-
-
 def _check_stochastic(name: str, matrix: Array) -> None:
     if (matrix < 0).any():
         x, z = (int(i) for i in np.argwhere(matrix < 0)[0])
@@ -451,12 +379,3 @@ def _check_stochastic(name: str, matrix: Array) -> None:
     worst = int(np.abs(sums - 1).argmax())
     if abs(sums[worst] - 1) > 1e-9:
         raise InputError(f"{name}: rows must sum to 1, got {sums[worst]:.12g} in row {worst}")
-
-
-def check_places(places: Places) -> Places:
-    """Raise InputError unless there are at least two places to be hidden among."""
-    if not isinstance(places, Places):
-        euclidean(places)  # says what must hold
-    if len(places) < 2:
-        raise InputError("places must hold at least 2 places, got 1: one place hides nothing")
-    return places

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from whereish.measures import Proof, lower_bound
-from whereish.places import Array
+from whereish.errors import InputError
+from whereish.measures import Proof, loss_between, lower_bound, quality_loss
+from whereish.mechanisms.mechanism import Mechanism
+from whereish.places import Array, as_number, as_prior
 from whereish.programs import greedy_spanner
 from whereish.solvers import Multipliers, estimate, solve_structured
 
@@ -89,3 +92,42 @@ def _cut(metric: Array, places: NDArray[np.int64], largest: int) -> list[NDArray
     return _cut(metric, np.sort(order[:half]), largest) + _cut(
         metric, np.sort(order[half:]), largest
     )
+
+
+def how_far(
+    mechanism: Mechanism,
+    prior: ArrayLike,
+    quality_metric: ArrayLike | None = None,
+    *,
+    time_limit_s: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Mechanism:
+    """Return a mechanism with the best lower bound on the loss that can be afforded.
+
+    For mechanisms in closed form, or any other with an epsilon: how much better could one with the
+    same privacy be under this prior? ``build.lower_bound_km`` and ``build.gap`` say; the
+    bound is one part of the places after another, see docs/theory/solver.md.
+
+    Parameters
+    ----------
+    quality_metric
+        (inputs, outputs) d_Q; Euclidean distance if not given.
+    progress
+        Called with how many parts are done, and how many there are.
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise InputError(f"how_far needs a Mechanism, got {type(mechanism).__name__}")
+    if time_limit_s is not None:
+        as_number("time_limit_s", time_limit_s, unit="seconds")
+    if mechanism.epsilon is None or mechanism.privacy_metric is None:
+        raise InputError("how_far needs a mechanism with an epsilon, got one that promises none")
+    weights = as_prior(prior, len(mechanism.inputs))
+    loss = loss_between("quality_metric", quality_metric, mechanism.inputs, mechanism.outputs)
+    proof, bound = proof_by_parts(
+        weights, loss, mechanism.epsilon, mechanism.privacy_metric, time_limit_s, progress
+    )
+    bound = max(bound, 0.0)
+    now = quality_loss(mechanism, weights, loss)
+    gap = (now - bound) / now if now > 0 else 0.0
+    build = replace(mechanism.build, lower_bound_km=bound, gap=gap)
+    return mechanism.telling(build, proof)

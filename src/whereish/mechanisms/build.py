@@ -1,0 +1,50 @@
+"""How a mechanism came about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Build:
+    """How a mechanism came about. What does not apply is None.
+
+    Attributes
+    ----------
+    method
+        "optimal", "optimal-privacy", "planar-laplace", "exponential", "tight-constraints", with
+        "+remap" or "+then" for what was done since.
+    dilation, requested_dilation
+        Measured and asked for.
+    repair_mix
+        The share of the uniform mechanism mixed in to make every ratio hold exactly.
+    repair_cost_km
+        What the repair added to the quality loss that the solver found.
+    lower_bound_km, gap
+        No mechanism with this epsilon loses less than this, whatever its dilation; how far above
+        it this one is, repair included, relative. Known where `Mechanism.proof` is.
+    program_gap
+        How far from optimal it is among mechanisms under the constraints that were solved for:
+        less than ``gap`` with a dilation above 1.
+    stopped
+        Why a solver ended early, "time" or "asked" (Ctrl-C); None if it did not.
+    notes
+        What a reader should know, in words.
+    """
+
+    method: str
+    solver: str | None = None
+    form: str | None = None
+    seconds: float | None = None
+    variables: int | None = None
+    constraints: int | None = None
+    edges: int | None = None
+    dilation: float | None = None
+    requested_dilation: float | None = None
+    repair_mix: float | None = None
+    repair_cost_km: float | None = None
+    lower_bound_km: float | None = None
+    gap: float | None = None
+    program_gap: float | None = None
+    stopped: str | None = None
+    notes: tuple[str, ...] = ()

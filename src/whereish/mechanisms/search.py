@@ -1,0 +1,242 @@
+"""The search for the mechanism with the least loss: which solver, in what order, and what of it.
+
+`Setting` is everything but the prior, and is shared by all who live on the same places.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from whereish.errors import GuaranteeError, SolveError
+from whereish.measures import Proof, lower_bound
+from whereish.mechanisms.arguments import (
+    check_places,
+    chosen_outputs,
+    metric_or_euclidean,
+    quality_to,
+)
+from whereish.mechanisms.build import Build
+from whereish.mechanisms.mechanism import Mechanism, seal
+from whereish.mechanisms.plan import plan
+from whereish.places import Array, Places, as_epsilon
+from whereish.programs import Spanner, check_dilation, greedy_spanner, least_loss
+from whereish.solvers import Progress, Structured, attempts, prepare, solve_on
+
+if TYPE_CHECKING:
+    from whereish.solvers.ground import Ground
+
+# The lower end of the bracket around the true optimum need not be as exact.
+BRACKET = 1e-4
+# Below this many constraints HiGHS is done at once, and exact to the last digit.
+STRUCTURED_FROM = 3_000
+# Above this many it is not done in an hour, and an answer with an open gap is better.
+HIGHS_UP_TO = 300_000
+# A loss of this share of what could be lost is none: no gap matters.
+NOTHING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """All of a program but the prior."""
+
+    inputs: Places
+    targets: Places
+    level: float
+    metric: Array
+    loss: Array
+    dilation: float
+
+    @cached_property
+    def spanner(self) -> Spanner:
+        """The pairs that stand for all."""
+        return greedy_spanner(self.metric, self.dilation)
+
+    @cached_property
+    def grounds(self) -> dict[float, Ground]:
+        """What has been worked out, by level."""
+        return {}
+
+    def ground(self, level: float) -> Ground:
+        """Return what the structured solver makes of all this, worked out once for a level."""
+        if level not in self.grounds:
+            lengths = level * self.spanner.lengths
+            self.grounds[level] = prepare(
+                self.loss, self.spanner.edges, lengths, level * self.metric
+            )
+        return self.grounds[level]
+
+    def prepare(self) -> None:
+        """Work out now what several threads are going to share, where it is going to be needed."""
+        if self.constraints >= STRUCTURED_FROM:
+            for level in {self.strict, self.level}:
+                self.ground(level).prepare()
+
+    @property
+    def constraints(self) -> int:
+        """The number of constraints of the program."""
+        n, m = self.loss.shape
+        return plan("exact", n, m, len(self.spanner.edges), None, np.inf).constraints
+
+    @property
+    def strict(self) -> float:
+        """The level at which the pairs of the spanner make all pairs private."""
+        return self.level / self.spanner.stretch
+
+
+def setting_of(
+    places: Places,
+    epsilon: float,
+    dilation: float,
+    privacy_metric: ArrayLike | None,
+    quality_metric: ArrayLike | None,
+    outputs: Places | Sequence[int] | NDArray[np.int64] | None,
+) -> Setting:
+    """Check what the mechanism is to be built from."""
+    inputs = check_places(places)
+    level = as_epsilon(epsilon)
+    check_dilation(dilation)
+    metric = metric_or_euclidean(privacy_metric, inputs)
+    targets = chosen_outputs(inputs, outputs)
+    loss = quality_to(inputs, targets, outputs, quality_metric)
+    return Setting(inputs, targets, level, metric, loss, dilation)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is to be solved, and how well."""
+
+    setting: Setting
+    prior: Array
+    tolerance: float
+    time_limit_s: float | None = None
+    progress: Callable[[Progress], object] | None = None
+    threads: int | None = None
+    stop: NDArray[np.uint8] | None = None
+
+    def structured(self, level: float, tolerance: float, time_limit_s: float | None) -> Structured:
+        """Solve on the spanner at some level."""
+        start = time.perf_counter()
+        ground = self.setting.ground(level)
+        return solve_on(
+            ground, self.prior, tolerance, time_limit_s, self.progress, self.threads, start,
+            self.stop,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """A matrix that some solver found, what to tell of it, and what proves how good it is."""
+
+    matrix: Array
+    told: dict[str, Any] = field(default_factory=dict)
+    proof: Proof | None = None
+    bound: float | None = None
+
+
+def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Iterator[_Answer]:
+    """Solve in the way asked for, or in the best way for the size, then in others."""
+    start = time.perf_counter()
+
+    def left() -> float | None:
+        spent = time.perf_counter() - start
+        return None if task.time_limit_s is None else task.time_limit_s - spent
+
+    setting, spanner = task.setting, task.setting.spanner
+    # Only the structured solver has something to hand over when its time is up.
+    suits = constraints >= STRUCTURED_FROM or task.time_limit_s is not None
+    if solver == "structured" or (solver == "auto" and form is None and suits):
+        found = task.structured(setting.strict, task.tolerance, task.time_limit_s)
+        stopped = found.stopped if found.stopped in ("time", "asked") else None
+        # At the full epsilon, any multipliers on any pairs bound every mechanism with this
+        # privacy. With a dilation, those that are best there are others than those found here.
+        proof, more = _proof(found, setting.level), left()
+        if spanner.stretch > 1 + 1e-9 and stopped is None and (more is None or more > 0):
+            proof = _proof(task.structured(setting.level, BRACKET, more), setting.level)
+        told = {"solver": "structured", "stopped": stopped}
+        yield _Answer(found.matrix, told, proof, found.bound)
+        # Whoever is still asking wants a smaller gap.
+        if solver == "structured" or stopped is not None or constraints > HIGHS_UP_TO:
+            return
+    limit = left()
+    if limit is None or limit > 0:
+        exponents = setting.strict * spanner.lengths
+        program = least_loss(task.prior, setting.loss, spanner.edges, exponents)
+        n, m = setting.loss.shape
+        for solution in attempts(program, solver, form, limit):
+            matrix = solution.values.reshape(m, n).T
+            yield _Answer(matrix, {"solver": solution.solver, "form": solution.form})
+
+
+def _proof(found: Structured, level: float) -> Proof:
+    y = found.multipliers
+    return Proof(level, y.output, y.left, y.right, y.value)
+
+
+def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanism:
+    """Return the best mechanism that solvers find, repaired and checked."""
+    setting, weights, tolerance = task.setting, task.prior, task.tolerance
+    spanner, (n, m) = setting.spanner, setting.loss.shape
+    chosen = plan("exact", n, m, len(spanner.edges), task.time_limit_s, np.inf)
+    stakes = weights[:, None] * setting.loss
+    made = Build(
+        method="optimal",
+        edges=len(spanner.edges),
+        variables=chosen.variables,
+        constraints=chosen.constraints,
+        dilation=spanner.dilation,
+        requested_dilation=spanner.requested,
+        notes=_notes(spanner, n),
+    )
+    best: Mechanism | None = None
+    problem = f"no solver had an answer within {task.time_limit_s} s"
+    try:
+        for answer in _answers(task, solver, form, chosen.constraints):
+            told = dict(answer.told)
+            if answer.proof is not None:
+                bound = lower_bound(answer.proof, weights, setting.loss, setting.metric)
+                told["lower_bound_km"] = max(bound, 0.0)
+            build = replace(made, **told, seconds=time.perf_counter() - start)
+            try:
+                found = seal(
+                    answer.matrix, setting.inputs, setting.targets, setting.level, setting.metric,
+                    build, stakes, answer.proof, answer.bound,
+                )  # fmt: skip
+            except GuaranteeError as broken:
+                problem = f"{build.solver} returned a matrix that cannot be used: {broken}"
+                continue
+            # A later answer as good as an earlier one whose gap stayed open settles the matter.
+            lost = float((stakes * found.matrix).sum())
+            if best is None or lost <= (1 + tolerance) * float((stakes * best.matrix).sum()):
+                best = found
+            gap = found.build.program_gap
+            if gap is None or gap <= tolerance or lost <= NOTHING * stakes.sum():
+                break
+    except SolveError:
+        if best is None:
+            raise
+    if best is None:
+        raise SolveError(problem)
+    return best
+
+
+def _notes(spanner: Spanner, n: int) -> tuple[str, ...]:
+    pairs = n * (n - 1) // 2
+    edges = len(spanner.edges)
+    if spanner.requested > 1 and spanner.dilation > 1 + 1e-9:
+        return (
+            f"a spanner of {edges} of {pairs} pairs stands for all of them, at epsilon / "
+            f"{spanner.dilation:.4g}: private as asked, its loss a little above the optimum",
+        )
+    if edges < pairs:
+        return (
+            f"the privacy metric is induced by a graph of {edges} of {pairs} pairs: constraints on "
+            "these alone are exact",
+        )
+    return ("all pairs are constrained: exact",)
