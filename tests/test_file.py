@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import strategies as some
 import whereish as wh
+from whereish.measures import Limits
 from whereish.mechanisms import is_mechanism_file
 from whereish.release import pack, unpack
 
@@ -89,10 +91,8 @@ def test_without_a_prior_what_cannot_be_recomputed_is_said(tmp_path: Path) -> No
         ("gap", 0.0),
         ("ratios_checked", 10**9),
         ("worst_slack", 0.3),
-        ("worst_slack_at", {"places": [0, 1], "output": 77}),
         ("epsilon", 0.5),
         ("certified", False),
-        ("guarantee", ["Nothing can ever be found out."]),
         ("prior_sha256", "0" * 64),
         ("largest_snap_km", 0.0),
         ("places", 7),
@@ -114,6 +114,88 @@ def test_a_proof_of_something_else_does_not_pass(file: Path) -> None:
     some.forge(file, arrays={"proof_value": arrays["proof_value"] * 0.5})
     with pytest.raises(wh.GuaranteeError, match="lower_bound_km"):
         wh.audit_file(file)
+
+
+def test_words_and_places_of_the_certificate_are_ours(file: Path) -> None:
+    false = {"guarantee": ["Nothing can ever be found out."], "worst_slack_at": {"output": 77}}
+    some.forge(file, claimed=false)
+    found = wh.audit_file(file)
+    assert "Between the 6 places" in found["guarantee"][0]
+    assert found["worst_slack_at"]["output"] < 6
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_was_just_written_passes_its_own_audit(tmp_path: Path, seed: int) -> None:
+    prior = np.random.default_rng(seed).gamma(0.3, size=6)
+    path = tmp_path / "k.whereish"
+    wh.save_mechanism(path, wh.exponential(PLACES, 1.0), prior / prior.sum())
+    assert "prior_sha256" in wh.audit_file(path)["recomputed"]
+
+
+def test_one_place_passes_its_audit(tmp_path: Path) -> None:
+    one = wh.Places.from_xy([[0, 0]])
+    wh.save_mechanism(tmp_path / "k", wh.Mechanism(np.ones((1, 1)), one, one, 1.0))
+    assert wh.audit_file(tmp_path / "k")["worst_slack"] is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"claimed": {"quality_loss_km": "far"}},
+        {"claimed": {"repair_mix": [1]}},
+        {"claimed": {"seconds": 10**400}},
+        {"claimed": {"method": "x" * 500}},
+        {"claimed": {"versions": {"whereish": 3}}},
+        {"claimed": {"more": 1}},
+        {"arrays": {"proof_left": np.zeros(3, np.int32)}},
+        {"arrays": {"proof_value": np.zeros(0)}},
+        {"arrays": {"proof_output": np.full(1, 99, np.int32), "proof_left": np.zeros(1, np.int32),
+                    "proof_right": np.ones(1, np.int32), "proof_value": np.ones(1)}},
+        {"told": {"inputs": {"plane": ["48.86", "2.34"], "cell_km": None}}},
+        {"told": {"inputs": {"plane": [True, False], "cell_km": None}}},
+        {"told": {"inputs": {"plane": [48.0, 2.0], "cell_km": None}}},
+        {"arrays": {"inputs_latlon": np.zeros((6, 2))}},
+        {"arrays": {"outputs": np.ones((6, 2)) * np.arange(6)[:, None]}},
+        {"about": {"extra": "x"}},
+        {"arrays": {"counts": np.full((20_000, 1), 2**63, np.uint64)}},
+    ],
+)  # fmt: skip
+def test_forged_files_are_refused_kindly(file: Path, change: dict[str, dict[str, Any]]) -> None:
+    some.forge(file, **change)
+    with pytest.raises((wh.FormatError, wh.GuaranteeError)):
+        wh.audit_file(file)
+
+
+def test_integers_behind_a_mask_are_seen() -> None:
+    two = wh.Places.from_xy([[0, 0], [1, 0]])
+    counts = np.array([[2**63, 0], [2**62, 2**62]], np.uint64)
+    hidden = np.ma.MaskedArray(counts, mask=[[False, True], [False, False]])
+    with pytest.raises(wh.InputError):
+        wh.Mechanism.of_counts(hidden, two, two, 1.0)
+    with pytest.raises(wh.GuaranteeError):
+        wh.Mechanism.of_counts(counts, two, two, 1.0)
+
+
+def test_a_metric_a_hair_longer_than_kilometres_is_not_called_kilometres() -> None:
+    two = wh.Places.from_xy([[0, 0], [1, 0]])
+    longer = np.array([[0, 1 + 9e-13], [1 + 9e-13, 0]])
+    assert wh.exponential(two, 1.0, privacy_metric=longer).epsilon_unit != "per km"
+    assert wh.exponential(two, 1.0).epsilon_unit == "per km"
+
+
+def test_limits_made_in_many_threads_are_the_same() -> None:
+    points = np.random.default_rng(0).uniform(0, 3, (20, 2))
+    alone = Limits(1.3, points)
+    with ThreadPoolExecutor(8) as pool:
+        for made in pool.map(lambda _: Limits(1.3, points), range(40)):
+            assert (made.factor == alone.factor).all()
+
+
+def test_what_was_mixed_in_is_remembered(file: Path, tmp_path: Path) -> None:
+    mechanism, prior = wh.load_mechanism(file)
+    assert mechanism.released.mix > 0
+    wh.save_mechanism(tmp_path / "again", mechanism, prior)
+    assert wh.audit_file(tmp_path / "again")["rounding_mix"] == mechanism.released.mix
 
 
 # Damage -----------------------------------------------------------------------------------------

@@ -150,6 +150,80 @@ def test_where_somebody_was_is_forgotten_with_its_period(tmp_path: Path) -> None
         assert file.execute("SELECT SUM(epsilon) FROM spent").fetchone() == (2.0,)
 
 
+def test_no_name_is_a_ledger_that_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    reporter = wh.Reporter(MECHANISM, ":memory:", budget=1.0)
+    reporter.report(0)
+    with pytest.raises(wh.BudgetError):
+        reporter.report(1)
+    assert (tmp_path / ":memory:").stat().st_size > 0
+
+
+def test_no_report_is_squeezed_in(tmp_path: Path) -> None:
+    """Sums are of decimal numbers, exactly: neither rounding nor a large budget hides one."""
+    tight = Ledger(tmp_path / "a", 3 * (1 - 5e-13))
+    for place in range(2):
+        tight.spend("m", place, 1.0, 0.0, lambda: 0)
+    with pytest.raises(wh.BudgetError):
+        tight.spend("m", 2, 1.0, 0.0, lambda: 0)
+    decimal = Ledger(tmp_path / "b", 0.3)
+    for place in range(3):
+        decimal.spend("m", place, 0.1, 0.0, lambda: 0)
+    large = Ledger(tmp_path / "c", 1e6)
+    large.spend("m", 0, 1e6, 0.0, lambda: 0)
+    with pytest.raises(wh.BudgetError):
+        large.spend("m", 1, 1e-8, 0.0, lambda: 0)
+
+
+def test_a_ledger_that_is_gone_or_emptied_is_not_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "l"
+    reporter = wh.Reporter(MECHANISM, path, budget=5.0)
+    reporter.report(0)
+    path.unlink()
+    with pytest.raises(wh.FormatError, match="is gone"):
+        reporter.report(1)
+    assert not path.exists()
+    path.write_bytes(b"")
+    with pytest.raises(wh.FormatError, match="is empty"):
+        wh.Reporter(MECHANISM, path, budget=5.0)
+
+
+def test_epsilons_of_different_metrics_do_not_add_up(tmp_path: Path) -> None:
+    metres = wh.exponential(PLACES, 0.001, privacy_metric=1000 * wh.euclidean(PLACES))
+    wh.Reporter(MECHANISM, tmp_path / "l", budget=5.0)
+    with pytest.raises(wh.InputError, match="epsilon must be that of the ledger"):
+        wh.Reporter(metres, tmp_path / "l")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "UPDATE terms SET budget = 'x'",
+        "UPDATE terms SET budget = 9e999",
+        "UPDATE terms SET period_s = 0",
+        "DELETE FROM terms",
+        "UPDATE spent SET epsilon = 'x'",
+        "UPDATE spent SET epsilon = '-100'",
+        "UPDATE spent SET reports = 'x'",
+        "UPDATE sticky SET output = 'x'",
+    ],
+)
+def test_a_spoiled_ledger_is_refused(tmp_path: Path, spoil: str) -> None:
+    path = tmp_path / "l"
+    reporter = wh.Reporter(MECHANISM, path, budget=5.0, clock=lambda: 1e9)
+    reporter.report(0)
+    with sqlite3.connect(path) as file:
+        file.execute(spoil)
+    with pytest.raises(wh.InputError):
+        reporter.report(0)
+
+
+@pytest.mark.parametrize("now", [float("nan"), float("inf"), 1e25, None])
+def test_clocks_that_are_none(tmp_path: Path, now: Any) -> None:
+    with pytest.raises(wh.InputError):
+        Ledger(tmp_path / "l", 5.0).spend("m", 0, 1.0, now, lambda: 0)
+
+
 def test_terms_cannot_be_changed_to_spend_more(tmp_path: Path) -> None:
     Ledger(tmp_path / "l", 2.0, "day")
     assert Ledger(tmp_path / "l").budget == 2.0

@@ -145,6 +145,20 @@ def test_outside_is_never_silent() -> None:
         mechanism.sample(outside, outside="shrug")
 
 
+def test_noise_outside_is_large_enough_on_the_ground_or_refused() -> None:
+    mechanism = wh.exponential(PARIS, 1.0)
+    for lat, lon in ((-36.85, 174.76), (40.7, -74.0)):
+        with pytest.raises(wh.InputError, match="within 1,000 km"):
+            mechanism.sample((lat, lon), outside="planar-laplace")
+    london = np.array([[51.5, -0.12]])
+    reports = mechanism.sample(np.repeat(london, 20_000, axis=0), outside="planar-laplace")
+    assert reports.latlon is not None
+    ground = wh.geodesic(
+        wh.Places.from_latlon(london), wh.Places.from_latlon(np.unique(reports.latlon, axis=0))
+    )
+    assert ground.mean() > 1.95  # planar Laplace at 1 per km is 2 km off on average
+
+
 def test_the_area_is_that_of_the_cells_or_of_the_neighbours() -> None:
     assert PARIS.reach_km == pytest.approx(np.hypot(0.9, 1.1) / 2)
     assert wh.Places.from_xy([[0, 0], [1, 0], [4, 0]]).reach_km == pytest.approx(3.0)
@@ -152,14 +166,27 @@ def test_the_area_is_that_of_the_cells_or_of_the_neighbours() -> None:
 
 @pytest.mark.parametrize(
     "at",
-    [-1, 50, [0, 50], 1.5, [], "3", None, [1.0, 2.0, 3.0], [[np.nan, 1.0]], [[1.0, 2.0], [1.0]]],
+    [
+        -1,
+        50,
+        [0, 50],
+        1.5,
+        [],
+        "3",
+        None,
+        [1.0, 2.0, 3.0],
+        np.zeros((2, 4)),
+        np.zeros((4, 1)),
+        [[np.nan, 1.0]],
+        [[1.0, 2.0], [1.0]],
+    ],
 )
 def test_what_is_no_place_is_refused(at: Any) -> None:
     with pytest.raises(wh.InputError):
         wh.exponential(PLACES, 1.0).sample(at)
 
 
-@pytest.mark.parametrize(("at", "size"), [([1, 2], 3), (1, -1), (1, 2.5), (1, True)])
+@pytest.mark.parametrize(("at", "size"), [([1, 2], 3), (1, -1), (1, 2.5), (1, True), (1, 10**13)])
 def test_sizes_that_are_none(at: Any, size: Any) -> None:
     with pytest.raises(wh.InputError):
         wh.exponential(PLACES, 1.0).sample(at, size)

@@ -62,7 +62,8 @@ def test_points_are_replaced_and_all_else_is_kept(tmp_path: Path, source: str, t
     made = wh.obfuscate_table(MECHANISM, write(frame, tmp_path / f"in{source}"), out)
     after = read(out)
     assert after.columns == frame.columns
-    assert after.drop("lat", "lon").equals(frame.drop("lat", "lon"))
+    kept, before = (one.drop("lat", "lon").cast(pl.String) for one in (after, frame))
+    assert kept.equals(before)
     assert (made.rows, made.blank, made.outside) == (5000, 0, 0)
     assert (made.user, made.users) == ("user", 5)
     assert made.most_per_user == frame["user"].value_counts()["count"].max()
@@ -120,7 +121,7 @@ def test_other_names_and_points_outside(tmp_path: Path) -> None:
         ("a,b\n1,2\n", "must have the columns"),
         ("lat,lon\nx,y\n", "must hold numbers"),
         ("lat,lon\n1,2,3,4\n", "cannot be"),
-        ("lat,lon\n95.0,2.0\n", "latitude must be"),
+        ("lat,lon\n95.0,2.0\n", "latitude from -90 to 90"),
     ],
 )
 def test_tables_that_cannot_be_used(tmp_path: Path, content: str, words: str) -> None:
@@ -140,6 +141,67 @@ def test_names_that_cannot_be_used(tmp_path: Path, source: str, target: str) -> 
     (tmp_path / "in.txt").write_text("x")
     with pytest.raises(wh.InputError):
         wh.obfuscate_table(MECHANISM, tmp_path / source, tmp_path / target)
+
+
+def test_text_stays_the_text_it_is(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    lines = ["01234,1.10,TRUE,1e5,48.86,2.34", '00007,"a, b",x,,48.87,2.35']
+    source.write_text("zip,n,flag,e,lat,lon\n" + "\n".join(lines) + "\n")
+    wh.obfuscate_table(MECHANISM, source, out)
+    after = out.read_text().splitlines()
+    assert [line.rsplit(",", 2)[0] for line in after[1:]] == [
+        line.rsplit(",", 2)[0] for line in lines
+    ]
+
+
+@pytest.mark.parametrize(
+    "header", ["lat,lon,lat,lon", "lat,lon,latitude,longitude", "LAT,LON,lat,lon", "lat,lon,x,wkt"]
+)
+def test_other_coordinates_are_not_left_behind(tmp_path: Path, header: str) -> None:
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(header + "\n48.86,2.34,48.86,2.34\n")
+    with pytest.raises(wh.InputError, match="looks like coordinates, too"):
+        wh.obfuscate_table(MECHANISM, source, out)
+    assert not out.exists()
+
+
+def test_columns_can_be_kept_or_dropped_by_name(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("lat,lon,x,geohash,n\n48.86,2.34,7,u09,1\n")
+    wh.obfuscate_table(MECHANISM, source, out, keep=["x"], drop=["geohash"])
+    assert read(out).columns == ["lat", "lon", "x", "n"]
+    with pytest.raises(wh.InputError, match="another column"):
+        wh.obfuscate_table(MECHANISM, source, out, keep=["x"], drop=["nothing"])
+
+
+def test_the_file_that_is_named_is_read(tmp_path: Path) -> None:
+    (tmp_path / "d1.csv").write_text("lat,lon,n\n48.86,2.34,other\n")
+    source, out = tmp_path / "d[1].csv", tmp_path / "out.csv"
+    source.write_text("lat,lon,n\n48.86,2.34,mine\n")
+    wh.obfuscate_table(MECHANISM, source, out)
+    assert read(out)["n"].to_list() == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "rows", ["48.861234N,2.34", "139.691706,35.689487", "49.512345,2.34", "48.86"]
+)
+def test_no_message_holds_a_point(file: Path, tmp_path: Path, rows: str) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("lat,lon\n" + "48.86,2.34\n" * 20_000 + rows + "\n")
+    done = run("obfuscate", file, source, "-o", tmp_path / "out.csv")
+    if rows == "48.86":  # a row without a longitude has no point
+        assert done.exit_code == 0
+        return
+    assert done.exit_code == 2
+    for digits in ("48.861234", "139.69", "35.68", "49.51"):
+        assert digits not in done.stderr
+
+
+def test_without_an_epsilon_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "open.whereish"
+    wh.save_mechanism(path, wh.Mechanism(np.eye(len(CITY.places)), CITY.places, CITY.places))
+    done = run("obfuscate", path, write(table(5), tmp_path / "in.csv"), "-o", tmp_path / "o.csv")
+    assert "NO epsilon" in done.stderr
 
 
 # The commands -----------------------------------------------------------------------------------
@@ -181,10 +243,11 @@ def test_report_and_its_budget(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_interrupted_it_leaves_no_output(file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_leaves_no_output(file: Path, tmp_path: Path, how: signal.Signals) -> None:
     source = write(table(2_000_000), tmp_path / "in.csv")
     before = {path.name for path in tmp_path.iterdir()}
-    code = "import sys; from whereish.cli import main; sys.argv[1:] = sys.argv[1:]; main()"
+    code = "from whereish.cli import main; main()"
     worker = subprocess.Popen(
         [sys.executable, "-c", code, "obfuscate", file, source, "-o", tmp_path / "out.csv"],
         stderr=subprocess.PIPE,
@@ -195,7 +258,7 @@ def test_interrupted_it_leaves_no_output(file: Path, tmp_path: Path) -> None:
     while {path.name for path in tmp_path.iterdir()} == before and time.time() < deadline:
         time.sleep(0.01)
     time.sleep(0.2)
-    worker.send_signal(signal.SIGINT)
+    worker.send_signal(how)
     said = worker.communicate()[1].decode()
     assert worker.returncode == 130, said
     assert {path.name for path in tmp_path.iterdir()} == before

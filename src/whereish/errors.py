@@ -10,7 +10,7 @@
     └── GuaranteeError                  a promise of privacy did not hold; nothing is returned
 
 A message says what must hold, what came and, where it helps, what to do next. Exit codes
-and HTTP statuses belong to the doors (`whereish.cli`, `whereish.service`), not here.
+and HTTP statuses belong to the doors, not here.
 """
 
 

@@ -5,6 +5,7 @@ Exit codes: 0 ok, 2 input, 3 not solved, 4 guarantee failed, 5 over budget, 130 
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated
 
@@ -55,6 +56,8 @@ def _root(
 
 def main() -> None:
     """Run the command line."""
+    # Being ended politely is being interrupted: nothing is left half written.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()
     except KeyboardInterrupt:

@@ -57,10 +57,7 @@ def say_certificate(found: dict[str, Any]) -> None:
         say(f"Nothing with this privacy can do better than {km(bound)}: {sure}.")
 
 
-Outside = Annotated[
-    str,
-    typer.Option(help="For points outside the area of the places: error, nearest, planar-laplace."),
-]
+_OUTSIDE = "For points outside the area of the places: "
 
 
 @command
@@ -74,7 +71,7 @@ def report(
     period: Annotated[
         str | None, typer.Option(help="hour, day or week, for a new ledger; a day if not given.")
     ] = None,
-    outside: Outside = "error",
+    outside: Annotated[str, typer.Option(help=_OUTSIDE + "error or nearest.")] = "error",
     as_json: AsJson = False,
 ) -> None:
     """Say where-ish you are, within a budget. The same place gets the same report all period.
@@ -107,13 +104,19 @@ def obfuscate(
     user: Annotated[
         str | None, typer.Option(help="The column that says whose point it is.")
     ] = None,
-    outside: Outside = "error",
+    keep: Annotated[
+        str | None, typer.Option(help="Other coordinate columns to keep as they are: A,B.")
+    ] = None,
+    drop: Annotated[str | None, typer.Option(help="Columns to leave out: A,B.")] = None,
+    outside: Annotated[
+        str, typer.Option(help=_OUTSIDE + "error, nearest or planar-laplace.")
+    ] = "error",
     as_json: AsJson = False,
 ) -> None:
     """Replace the points of a table by reports of them, and keep its other columns."""
     pair = None
     if columns is not None:
-        names = [name.strip() for name in columns.split(",")]
+        names = _names(columns)
         if len(names) != 2:
             raise InputError(f"columns must be two names, LAT,LON, got {columns!r}")
         pair = (names[0], names[1])
@@ -121,7 +124,8 @@ def obfuscate(
     start = time.perf_counter()
     with waiting(f"obfuscating {table.name}") as tell:
         made = wh.obfuscate_table(
-            mechanism, table, output, pair, user, outside=outside,
+            mechanism, table, output, pair, user, keep=_names(keep), drop=_names(drop),
+            outside=outside,
             progress=lambda rows: tell(f"{rows:,} rows"),
         )  # fmt: skip
     seconds = time.perf_counter() - start
@@ -133,7 +137,9 @@ def obfuscate(
         say(f"{made.blank:,} rows have no point, and still have none.")
     if made.outside:
         say(f"{made.outside:,} points were outside the area: what they are given is {outside}.")
-    if made.most_per_user is not None and made.most_per_user > 1 and mechanism.epsilon:
+    if mechanism.epsilon is None:
+        say("Careful: this mechanism has NO epsilon, nothing limits what the reports give away.")
+    elif made.most_per_user is not None and made.most_per_user > 1:
         say(
             f"Careful: {made.users:,} people (column {made.user}), one with {made.most_per_user:,} "
             f"points. Points of one person are correlated: k of them cost k epsilon, here up to "
@@ -143,6 +149,10 @@ def obfuscate(
         say("Careful: if these are points of one person, k of them cost k epsilon.")
     if as_json:
         emit({**vars(made), "output": str(output), "seconds": seconds})
+
+
+def _names(text: str | None) -> list[str]:
+    return [] if text is None else [name.strip() for name in text.split(",")]
 
 
 def _point(text: str) -> tuple[float, float]:

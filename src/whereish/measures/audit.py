@@ -9,6 +9,7 @@ made exactly. Nothing here knows how a mechanism was built. The argument is in d
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 TOTAL = 2**63
 _BITS = 192  # of the balls: far more than 64 are left after all roundings
 _MANY = 2 * 10**7  # ratios, from which on compiled code is worth its start
+_PRECISION = threading.Lock()
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
@@ -67,6 +69,7 @@ class Limits:
         from flint import arb, ctx
 
         n = len(self.points)
+        _PRECISION.acquire()  # which is one for all threads
         before, ctx.prec = ctx.prec, _BITS
         try:
             level = arb(self.epsilon)
@@ -82,6 +85,7 @@ class Limits:
                     yield x, other, *_rational((level * distance).exp().lower())
         finally:
             ctx.prec = before
+            _PRECISION.release()
 
 
 def _rational(bound: Any) -> tuple[int, int]:
@@ -131,7 +135,8 @@ def audit_counts(counts: Counts, limits: Limits) -> Verdict:
 
 def check_rows(counts: Counts) -> Counts:
     """Raise GuaranteeError unless these are counts whose rows sum to exactly 2^63."""
-    if not (isinstance(counts, np.ndarray) and counts.dtype == np.uint64 and counts.ndim == 2):
+    plain = type(counts) is np.ndarray  # a masked array would hide what it is made of
+    if not (plain and counts.dtype == np.uint64 and counts.ndim == 2):
         raise InputError("counts must be a matrix of unsigned 64-bit integers")
     if counts.size == 0:
         raise InputError("counts must hold at least one place and one output")

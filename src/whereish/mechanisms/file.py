@@ -19,7 +19,7 @@ from whereish.measures import Proof
 from whereish.mechanisms.build import Build
 from whereish.mechanisms.certificate import certify
 from whereish.mechanisms.mechanism import Mechanism
-from whereish.places import Array, LocalPlane, Places, as_prior
+from whereish.places import Array, LocalPlane, Places, as_prior, readonly
 from whereish.release import pack, unpack, write_whole
 
 FORMAT = "whereish mechanism"
@@ -27,6 +27,12 @@ VERSION = "1"
 SUFFIX = ".whereish"
 _LARGEST = 4 * 2**30
 _TEXTS = ("method", "solver", "form", "stopped")
+_WORDS = ("method", "solver", "stopped", "prior_sha256", "created", "versions")
+_NUMBERS = (
+    "quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "rounding_mix", "repair_mix",
+    "repair_cost_km", "requested_dilation", "dilation", "seconds",
+)  # fmt: skip
+_MOST_PLACES = 10_000
 _ARRAYS = {
     "counts": "u8",
     "inputs": "f8",
@@ -60,6 +66,10 @@ def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | No
     GuaranteeError
         If the integers do not have the epsilon. Nothing is written.
     """
+    if not isinstance(path, str | Path):
+        raise InputError(f"output must be the name of a file, got {path!r}")
+    if not isinstance(mechanism, Mechanism):
+        raise InputError(f"a Mechanism is needed, got {type(mechanism).__name__}")
     weights = None if prior is None else as_prior(prior, len(mechanism.inputs))
     same = mechanism.outputs is mechanism.inputs
     arrays: dict[str, NDArray[Any]] = {
@@ -127,22 +137,38 @@ def audit_file(path: str | Path) -> dict[str, Any]:
         If something it claims does not hold.
     """
     mechanism, prior, claimed = _read(path)
-    found = dict(claimed)
-    fresh = certify(mechanism, prior)
-    sure = ["certified", "epsilon", "epsilon_unit", "metric", "places", "outputs", "guarantee"]
-    sure += ["ratios_checked", "worst_slack", "worst_slack_at", "largest_snap_km"]
+    fresh = _plain(certify(mechanism, prior))
+    _check_claims(Path(path), claimed, fresh)
+    sure = ["certified", "epsilon", "epsilon_unit", "metric", "places", "outputs"]
+    sure += ["ratios_checked", "worst_slack", "largest_snap_km"]
     if prior is not None:
         sure += ["quality_loss_km", "prior_sha256"]
         if mechanism.proof is not None:
             sure += ["lower_bound_km", "gap"]
     for name in sure:
-        if not _agree(claimed.get(name), fresh[name]):
+        if not _agree(claimed[name], fresh[name]):
             raise GuaranteeError(
-                f"the certificate does not hold: it says {name} is {claimed.get(name)!r}, "
+                f"{path}: the certificate does not hold: it says {name} is {claimed[name]!r}, "
                 f"and it is {fresh[name]!r}"
             )
-        found[name] = fresh[name]
+    # Words, and where ties are decided by a last digit, are ours and not the file's.
+    sure += ["worst_slack_at", "guarantee"]
+    found = claimed | {name: fresh[name] for name in sure}
     return {**found, "recomputed": sure}
+
+
+def _check_claims(path: Path, claimed: dict[str, Any], fresh: dict[str, Any]) -> None:
+    """Refuse a certificate that is not of the form of one, before anybody prints it."""
+    if set(claimed) != set(fresh):
+        raise FormatError(f"{path}: its certificate is not of the form it must be")
+    for name, value in claimed.items():
+        texts = value if isinstance(value, dict) else {name: value}
+        for text in texts.values() if name in _WORDS else ():
+            if text is not None and not (isinstance(text, str) and len(text) <= 200):
+                raise FormatError(f"{path}: its certificate says no words for {name}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name in _NUMBERS and value is not None and not (number and abs(value) < 1e15):
+            raise FormatError(f"{path}: its certificate has no number for {name}")
 
 
 def is_mechanism_file(path: str | Path) -> bool:
@@ -178,7 +204,10 @@ def _read(path: str | Path) -> tuple[Mechanism, Array | None, dict[str, Any]]:
         raise FormatError(f"{file}: {wrong}") from None
     except KeyError as missing:
         raise FormatError(f"{file}: {missing} is missing") from None
-    except (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, RecursionError):
+    except (
+        TypeError, AttributeError, ValueError, LookupError, ArithmeticError, RecursionError,
+        MemoryError,
+    ):  # fmt: skip
         raise FormatError(f"{file}: something in it is not of the kind it must be") from None
 
 
@@ -186,6 +215,8 @@ def _parts(content: bytes) -> tuple[Mechanism, Array | None, dict[str, Any]]:
     arrays, about = unpack(content)
     if about.get("format") != FORMAT:
         raise FormatError(f'not a mechanism: its header must say "format": "{FORMAT}"')
+    if set(about) - {"format", "version", "mechanism", "certificate"}:
+        raise FormatError("its header says more than a mechanism's does")
     if about.get("version") != VERSION:
         raise FormatError(f"version must be {VERSION}, got {str(about.get('version'))[:20]!r}")
     for name, array in arrays.items():
@@ -194,18 +225,37 @@ def _parts(content: bytes) -> tuple[Mechanism, Array | None, dict[str, Any]]:
     told, claimed = (json.loads(about[name]) for name in ("mechanism", "certificate"))
     if not isinstance(told, dict) or not isinstance(claimed, dict):
         raise FormatError("its header says nothing about it")
+    if max(arrays["counts"].shape) > _MOST_PLACES:
+        raise FormatError(f"a mechanism must have at most {_MOST_PLACES:,} places")
     inputs = _places("inputs", arrays, told)
-    outputs = inputs if told["outputs_are_inputs"] is True else _places("outputs", arrays, told)
-    prior = None if "prior" not in arrays else as_prior(arrays["prior"], len(inputs))
-    proof = None
-    if "proof_value" in arrays and told["epsilon"] is not None:
-        parts = (arrays[f"proof_{part}"] for part in ("output", "left", "right", "value"))
-        proof = Proof(told["epsilon"], *parts)
+    outputs = _places("outputs", arrays, told)
+    if told["outputs_are_inputs"] is True:
+        if not np.array_equal(inputs.xy, outputs.xy):
+            raise FormatError("outputs must be the inputs, as it says they are")
+        outputs = inputs
+    if (inputs.plane is None) != (outputs.plane is None):
+        raise FormatError("inputs and outputs must both lie on the earth, or neither")
+    prior = None
+    if "prior" in arrays:
+        as_prior(arrays["prior"], len(inputs))
+        prior = readonly(arrays["prior"])  # as it is: its digest is that of its bytes
+    mix = claimed.get("rounding_mix")
     mechanism = Mechanism.of_counts(
         arrays["counts"], inputs, outputs, told["epsilon"], arrays.get("metric"),
-        _build(told["build"]), proof,
+        _build(told["build"]), _proof(arrays, told["epsilon"], len(inputs), len(outputs)),
+        mix if isinstance(mix, float) else 0.0,
     )  # fmt: skip
     return mechanism, prior, claimed
+
+
+def _proof(arrays: dict[str, NDArray[Any]], level: Any, n: int, m: int) -> Proof | None:
+    if "proof_value" not in arrays or level is None:
+        return None
+    parts = [arrays[f"proof_{part}"] for part in ("output", "left", "right", "value")]
+    for part, most in zip(parts, (m, n, n, np.inf), strict=True):
+        if part.shape != (len(parts[3]),) or not ((part >= 0) & (part < most)).all():
+            raise FormatError("its proof is not of the form it must be")
+    return Proof(level, *parts)
 
 
 def _agree(said: Any, found: Any) -> bool:
@@ -240,12 +290,24 @@ def _frame(places: Places) -> dict[str, Any]:
 
 def _places(name: str, arrays: dict[str, NDArray[Any]], told: dict[str, Any]) -> Places:
     plane, cell = told[name]["plane"], told[name]["cell_km"]
-    return Places(
+    for numbers in (plane, cell):
+        if numbers is not None and not (
+            len(numbers) == 2 and all(type(number) in (int, float) for number in numbers)
+        ):
+            raise FormatError(f"{name}: a plane and a cell are two numbers each")
+    places = Places(
         arrays[name],
         arrays.get(f"{name}_latlon"),
         None if plane is None else LocalPlane(*plane),
         None if cell is None else (cell[0], cell[1]),
     )
+    if (places.plane is None) != (places.latlon is None):
+        raise FormatError(f"{name}: degrees and a plane come together")
+    if places.plane is not None and places.latlon is not None:
+        off = np.abs(places.plane.to_xy(places.latlon) - places.xy).max()
+        if not off < 1e-6:
+            raise FormatError(f"{name}: degrees and km must be those of the same places")
+    return places
 
 
 def _build(told: dict[str, Any]) -> Build:

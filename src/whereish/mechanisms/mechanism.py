@@ -47,6 +47,10 @@ from whereish.release import (
     to_counts,
 )
 
+_MOST_REPORTS = 10**9
+# Up to this far from its centre the plane is at most so much wider than the ground.
+_FAR_KM, _STRETCH = 1000.0, 1.0042
+
 
 @dataclass(frozen=True, eq=False)
 class Mechanism(Immutable):
@@ -116,6 +120,7 @@ class Mechanism(Immutable):
         privacy_metric: Array | None = None,
         build: Build | None = None,
         proof: Proof | None = None,
+        rounding_mix: float = 0.0,
     ) -> Mechanism:
         """Make a mechanism of released integers, which are audited exactly.
 
@@ -124,7 +129,12 @@ class Mechanism(Immutable):
         GuaranteeError
             If a row does not sum to 2^63, or a ratio is too large for epsilon.
         """
-        check_rows(counts)
+        for name, given in (("inputs", inputs), ("outputs", outputs)):
+            if not isinstance(given, Places):
+                raise InputError(f"{name} must be Places, got {type(given).__name__}")
+        if build is not None and not isinstance(build, Build):
+            raise InputError(f"build must be a Build, got {type(build).__name__}")
+        counts = readonly(check_rows(counts))
         if counts.shape != (len(inputs), len(outputs)):
             raise InputError(
                 f"counts must have {len(inputs)} rows and {len(outputs)} columns, got "
@@ -144,7 +154,7 @@ class Mechanism(Immutable):
             ):
                 object.__setattr__(made, name, value)
             made.__dict__["limits"] = limits
-        made.__dict__["released"] = Rounded(readonly(counts), 0.0, verdict)
+        made.__dict__["released"] = Rounded(counts, rounding_mix, verdict)
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -158,7 +168,7 @@ class Mechanism(Immutable):
             self.proof,
         )
         if "released" in self.__dict__:
-            return Mechanism.of_counts, (self.counts, *told)
+            return Mechanism.of_counts, (self.counts, *told, self.released.mix)
         return Mechanism, (self.matrix, *told)
 
     @cached_property
@@ -223,6 +233,8 @@ class Mechanism(Immutable):
         check_outside(located, self.inputs, outside)
         if size is not None:
             size = as_whole("size", size, 0)
+            if size > _MOST_REPORTS:
+                raise InputError(f"size must be at most {_MOST_REPORTS:,} at a time, got {size:,}")
             if len(located.rows) != 1:
                 raise InputError(f"size must not be given for several places, got {size}")
             located = Located(*(np.repeat(part, size, axis=0) for part in vars(located).values()))
@@ -232,23 +244,34 @@ class Mechanism(Immutable):
         degrees = None if latlon is None else latlon[outputs]
         strayed = located.outside if outside == "planar-laplace" else np.zeros(len(outputs), bool)
         if strayed.any():
-            from whereish.mechanisms.laplace import planar_laplace_noise
-
-            if self.epsilon is None or not self.is_per_km:
-                raise InputError(
-                    'outside="planar-laplace" needs an epsilon per km, got ' + repr(self)
-                )
             outputs[strayed] = -1
-            xy[strayed] = planar_laplace_noise(located.xy[strayed], self.epsilon, rng)
+            xy[strayed] = self._noise(located.xy[strayed], rng)
             if degrees is not None and plane is not None:
                 degrees[strayed] = plane.to_latlon(xy[strayed])
         return Reports(outputs, xy, degrees, located.snapped_km, located.outside, rng is not None)
 
+    def _noise(self, xy: Array, rng: np.random.Generator | None) -> Array:
+        """Return planar Laplace noise round points outside the area, but not too far outside."""
+        from whereish.mechanisms.laplace import planar_laplace_noise
+
+        if self.epsilon is None or not self.is_per_km:
+            raise InputError(f"planar Laplace needs an epsilon per km, got {self!r}")
+        stretch = 1.0
+        if self.inputs.plane is not None:
+            # Far from its centre the plane is wider than the ground, and noise would be too small.
+            if np.hypot(*xy.T).max() > _FAR_KM:
+                raise InputError(
+                    f"planar Laplace needs points within {_FAR_KM:,.0f} km of the places, and one "
+                    "is further away"
+                )
+            stretch = _STRETCH
+        return planar_laplace_noise(xy, self.epsilon / stretch, rng)
+
     @cached_property
     def is_per_km(self) -> bool:
         """Whether epsilon is per km of straight-line distance, and not of some other metric."""
-        return self.privacy_metric is not None and bool(
-            np.allclose(self.privacy_metric, euclidean(self.inputs), rtol=1e-12, atol=0)
+        return self.privacy_metric is not None and np.array_equal(
+            self.privacy_metric, euclidean(self.inputs)
         )
 
     @property

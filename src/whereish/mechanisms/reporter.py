@@ -84,7 +84,10 @@ class Reporter:
         if outside not in ("error", "nearest"):
             raise InputError(f'outside must be "error" or "nearest", got {outside!r}')
         self.mechanism, self.outside, self.clock = mechanism, outside, clock
-        self.ledger = Ledger(ledger, budget, period)
+        unit = mechanism.epsilon_unit
+        if not mechanism.is_per_km and mechanism.privacy_metric is not None:
+            unit += " " + hashlib.sha256(mechanism.privacy_metric.tobytes()).hexdigest()[:16]
+        self.ledger = Ledger(ledger, budget, period, unit)
         whole = mechanism.counts.tobytes() + mechanism.inputs.xy.tobytes()
         self._digest = hashlib.sha256(whole).hexdigest()
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,11 @@ _NAMES = {
     "latlon": (("lat", "lon"), ("latitude", "longitude"), ("lat", "lng")),
     "xy": (("x_km", "y_km"),),
 }
+_TELLING = (
+    "lat", "lon", "lng", "long", "latitude", "longitude", "x", "y", "x_km", "y_km", "easting",
+    "northing", "geom", "geometry", "wkt", "point", "location", "coordinates", "coords", "gps",
+    "address", "geohash", "h3",
+)  # fmt: skip
 _USERS = ("user", "user_id", "userid", "uid", "id", "taxi", "taxi_id", "device", "device_id")
 
 
@@ -59,6 +64,8 @@ def obfuscate_table(
     columns: tuple[str, str] | None = None,
     user: str | None = None,
     *,
+    keep: Sequence[str] = (),
+    drop: Sequence[str] = (),
     outside: str = "error",
     progress: Callable[[int], object] | None = None,
 ) -> Obfuscated:
@@ -74,6 +81,9 @@ def obfuscate_table(
     user
         The column that says whose point it is; by default one with a usual name. It is only
         counted: points of one person are correlated, and k of them cost k epsilon.
+    keep, drop
+        Other columns that look like coordinates (``latitude``, ``x``, ``geometry`` and the like)
+        would give the points away: each must be named, to be kept as it is or left out.
     outside
         What is done with points outside the area, see `Mechanism.sample`.
     progress
@@ -83,6 +93,8 @@ def obfuscate_table(
 
     if not isinstance(mechanism, Mechanism):
         raise InputError(f"a mechanism is needed, got {type(mechanism).__name__}")
+    if not all(isinstance(name, str | Path) for name in (source, target)):
+        raise InputError("source and target must be the names of files")
     from_file, to_file = Path(source), Path(target)
     for name, file in (("source", from_file), ("target", to_file)):
         if file.suffix.lower() not in _KINDS:
@@ -95,8 +107,10 @@ def obfuscate_table(
     try:
         table = _scan(pl, from_file)
         schema = table.collect_schema()
-        pair = _columns(schema, columns, mechanism, pl)
+        pair = _columns(schema, columns, mechanism, from_file.suffix.lower() == ".csv")
         whose = _user(schema, user)
+        table = _without(table, schema, pair, keep, drop)
+        schema = table.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as wrong:
         raise FormatError(f"{from_file} cannot be read: {_first_line(wrong)}") from None
 
@@ -107,7 +121,17 @@ def obfuscate_table(
     def hidden_part(frame: Any) -> Any:
         if stop.is_set():
             raise WhereishError("stopped")
-        points = np.column_stack([frame[name].cast(pl.Float64).to_numpy() for name in pair])
+        numbers = [frame[name].cast(pl.Float64, strict=False) for name in pair]
+        wrong = sum(
+            int((frame[name].is_not_null() & number.is_null()).sum())
+            for name, number in zip(pair, numbers, strict=True)
+        )
+        if wrong:
+            raise InputError(
+                f"columns {pair[0]} and {pair[1]} must hold numbers, and {wrong} of the first "
+                f"{done['rows'] + len(frame):,} rows do not"
+            )
+        points = np.column_stack([number.to_numpy() for number in numbers])
         known = np.isfinite(points).all(axis=1)
         hidden = np.full(points.shape, np.nan)
         if known.any():
@@ -151,7 +175,11 @@ def obfuscate_table(
         for ours in (wrong, wrong.__cause__, wrong.__context__):
             if isinstance(ours, WhereishError):
                 raise ours from None
-        raise FormatError(f"{from_file} cannot be obfuscated: {_first_line(wrong)}") from None
+        # What the reader says of a bad row may hold the row.
+        raise FormatError(
+            f"{from_file} cannot be obfuscated: a row is not as the others are, or it cannot be "
+            f"written ({type(wrong).__name__})"
+        ) from None
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -165,31 +193,52 @@ def obfuscate_table(
 
 
 def _scan(pl: Any, file: Path) -> Any:
+    """Open a table lazily. What is text in a CSV stays the text it is: 01234 is no number."""
     if file.suffix.lower() == ".csv":
-        return pl.scan_csv(file, infer_schema_length=10_000)
-    return pl.scan_parquet(file)
+        return pl.scan_csv(file, infer_schema=False, glob=False)
+    return pl.scan_parquet(file, glob=False)
 
 
 def _columns(
-    schema: Any, asked: tuple[str, str] | None, mechanism: Mechanism, pl: Any
+    schema: Any, asked: tuple[str, str] | None, mechanism: Mechanism, text: bool
 ) -> tuple[str, str]:
-    lower = {name.lower(): name for name in schema}
+    lower: dict[str, str] = {}
+    for name in schema:
+        lower.setdefault(name.strip().lower(), name)
     earth = mechanism.inputs.plane is not None
-    found = asked
+    found: Any = asked
     for first, second in _NAMES["latlon" if earth else "xy"] if asked is None else ():
         if first in lower and second in lower:
             found = (lower[first], lower[second])
             break
-    if found is None or len(found) != 2 or any(name not in schema for name in found):
+    two = isinstance(found, tuple | list) and len(found) == 2
+    if not two or any(name not in schema for name in found) or found[0] == found[1]:
         wanted = "lat and lon" if earth else "x_km and y_km"
         raise InputError(
-            f"the table must have the columns {wanted}, or others that are named, got "
-            f"{', '.join(map(str, list(schema)[:12]))}"
+            f"the table must have the columns {wanted}, separated by commas, or others that are "
+            f"named, got {', '.join(map(str, list(schema)[:12]))}"
         )
     for name in found:
-        if not schema[name].is_numeric():
+        if not text and not schema[name].is_numeric():
             raise InputError(f"column {name} must hold numbers, got {schema[name]}")
     return found[0], found[1]
+
+
+def _without(
+    table: Any, schema: Any, pair: tuple[str, str], keep: Sequence[str], drop: Sequence[str]
+) -> Any:
+    """Leave out columns, and refuse those that would give the points away."""
+    for name in (*keep, *drop):
+        if name not in schema or name in pair:
+            raise InputError(f"{name!r} must be another column of the table to be kept or dropped")
+    for name in schema:
+        plain = name.strip().lower().split("_duplicated_")[0]
+        if plain in _TELLING and name not in (*pair, *keep, *drop):
+            raise InputError(
+                f"column {name} looks like coordinates, too: name it as one to keep as it is or "
+                "to drop, or the points are given away"
+            )
+    return table.drop(*drop) if drop else table
 
 
 def _user(schema: Any, asked: str | None) -> str | None:

@@ -189,9 +189,13 @@ class Places(Immutable):
         return float(self.tree.query(self.xy, k=2)[0][:, 1].max())
 
     def _check_different(self) -> None:
-        close = self.tree.query_pairs(SAME_PLACE_KM)
-        if close:
-            a, b = min(close)
+        if len(self.xy) < 2:
+            return
+        away, other = self.tree.query(self.xy, k=2)
+        close = np.flatnonzero(away[:, 1] <= SAME_PLACE_KM)
+        if len(close):
+            first = int(close[0])
+            a, b = sorted({first, *(int(i) for i in other[first])})[:2]
             x, y = self.xy[a]
             raise InputError(
                 f"places must differ by a millimetre, but {a} and {b} are both at ({x:g}, {y:g}) km"

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whereish.errors import FormatError
+from whereish.errors import FormatError, InputError
 
 _TYPES: dict[str, np.dtype[Any]] = {
     "U64": np.dtype("<u8"),
@@ -46,7 +46,10 @@ def pack(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes:
     data = b"".join(body)
     texts = dict(about)
     texts[_DIGEST] = _digest(header, texts, data)
-    return _head({"__metadata__": texts, **header}) + data
+    head = _head({"__metadata__": texts, **header})
+    if len(head) > _LONGEST_HEADER:
+        raise InputError("what is said of a mechanism must fit into a megabyte, and does not")
+    return head + data
 
 
 def unpack(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

@@ -19,7 +19,7 @@ def check_writable(path: str | Path) -> None:
         file = Path(path).resolve()
         folder = file.parent
         a_folder, something, ordinary = file.is_dir(), file.exists(), file.is_file()
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError, TypeError):
         raise InputError("output must be the name of a file, got one that cannot be used") from None
     if a_folder:
         raise InputError(f"output must be a file, but {path} is a folder")

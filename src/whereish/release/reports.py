@@ -80,23 +80,30 @@ def locate(places: Places, at: Any) -> Located:
             raise InputError(f"at must be the number of a place, from 0 to {len(places) - 1}")
         inside = np.zeros(len(rows), dtype=bool)
         return Located(rows, places.xy[rows], np.zeros(len(rows)), inside)
-    if given.dtype.kind not in "fiu" or given.ndim not in (1, 2) or given.size == 0:
+    shaped = given.shape == (2,) or (given.ndim == 2 and given.shape[1] == 2)
+    if given.dtype.kind not in "fiu" or not shaped or given.size == 0:
         raise InputError("at must be the number of a place, or points of two coordinates each")
-    points = as_numbers("at", given.reshape(-1, 2) if given.size % 2 == 0 else given, (None, 2))
-    xy = points if places.plane is None else places.plane.to_xy(points)
+    try:
+        points = as_numbers("at", given.reshape(-1, 2), (None, 2))
+        xy = points if places.plane is None else places.plane.to_xy(points)
+    except InputError:
+        # No message holds a number of it: it is where somebody is.
+        raise InputError(
+            "at must be latitude from -90 to 90 and longitude from -180 to 180 degrees, in this "
+            "order, or finite km in a plane"
+        ) from None
     away, rows = places.tree.query(xy)
     return Located(rows.astype(np.int64), xy, away, away > places.reach_km * (1 + 1e-9))
 
 
 def check_outside(located: Located, places: Places, outside: str) -> None:
     """Raise InputError if there are points outside and the policy does not say what to do."""
-    if outside not in OUTSIDE:
+    if not isinstance(outside, str) or outside not in OUTSIDE:
         raise InputError(f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}")
     if outside == "error" and located.outside.any():
         count = int(located.outside.sum())
-        furthest = float(located.snapped_km[located.outside].max())
         raise InputError(
             f"{count} of {len(located.rows)} points must be inside the area, within "
-            f"{places.reach_km:.3g} km of a place, and are up to {furthest:.3g} km away; "
-            'outside="nearest" or "planar-laplace" says what to report for them'
+            f"{places.reach_km:.3g} km of a place, and are not; outside can be nearest or "
+            "planar-laplace, which say what to report for them"
         )
