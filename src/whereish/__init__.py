@@ -52,7 +52,7 @@ from whereish.places import (
     graph_metric,
     square_grid,
 )
-from whereish.profiles import Profile, embedded_city, read_profile
+from whereish.profiles import Funnel, Profile, Traces, embedded_city, open_traces, read_profile
 from whereish.programs import Spanner, greedy_spanner
 from whereish.release import Reports
 
@@ -62,6 +62,7 @@ __all__ = [
     "BudgetError",
     "Build",
     "FormatError",
+    "Funnel",
     "GuaranteeError",
     "InputError",
     "LocalPlane",
@@ -76,6 +77,7 @@ __all__ = [
     "Reports",
     "SolveError",
     "Spanner",
+    "Traces",
     "WhereishError",
     "adversary_error",
     "audit_file",
@@ -94,6 +96,7 @@ __all__ = [
     "load_mechanism",
     "lower_bound",
     "obfuscate_table",
+    "open_traces",
     "optimal",
     "optimal_each",
     "optimal_privacy",
