@@ -19,6 +19,7 @@ import checks
 import strategies as some
 import whereish as wh
 from whereish.measures import privacy
+from whereish.mechanisms.plan import plan
 from whereish.solvers import Progress, Structured, solve_structured
 
 
@@ -299,6 +300,24 @@ class TestClosedForm:
         assert bound == pytest.approx(built.build.lower_bound_km, rel=1e-11)
         with pytest.raises(wh.InputError, match="promises none"):
             wh.how_far(wh.optimal_privacy(places, prior, 0.5), prior)
+
+    def test_stopped_it_is_never_worse_than_the_closed_form(self) -> None:
+        places = some.grid(12, 10)
+        prior = some.skewed(120)
+        quick = wh.optimal(places, prior, 1.07, time_limit_s=0.01)
+        closed = wh.closed_form(places, prior, 1.07)
+        assert quick.build.stopped == "time"
+        assert wh.quality_loss(quick, prior) <= wh.quality_loss(closed, prior) * (1 + 1e-9)
+        assert wh.tightest_epsilon(quick) <= 1.07
+        assert quick.build.gap is not None
+        if quick.build.method != "optimal":
+            assert "nothing better" in quick.build.notes[-1] or "better" in quick.build.notes[-1]
+
+    def test_auto_does_not_wait_for_an_hour_unasked(self) -> None:
+        chosen = plan("auto", 1000, 1000, 500_000, None, 100.0)
+        assert chosen.method == "closed-form"
+        assert "120 s is allowed" in chosen.why
+        assert plan("auto", 1000, 1000, 500_000, 1e5, 100.0).method == "exact"
 
     def test_auto_chooses_and_says_why(self) -> None:
         places, prior = some.grid(5, 5), some.skewed(25)

@@ -129,6 +129,14 @@ def test_a_point_is_reported_as_its_nearest_place() -> None:
     assert not reports.outside.any()
 
 
+def test_a_tuple_is_a_point_whatever_its_numbers_are() -> None:
+    mechanism = wh.exponential(wh.square_grid(47.5, 1.5, 48.5, 2.5, cell_km=(20, 20)), 1.0)
+    one = mechanism.sample((48, 2))
+    assert len(one) == 1
+    assert one.snapped_km[0] > 0
+    assert len(mechanism.sample([4, 2])) == 2
+
+
 def test_outside_is_never_silent() -> None:
     mechanism = wh.exponential(PARIS, 2.0)
     outside = (48.95, 2.30)

@@ -155,12 +155,19 @@ def test_text_stays_the_text_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", ["lat,lon,lat,lon", "lat,lon,latitude,longitude", "LAT,LON,lat,lon", "lat,lon,x,wkt"]
+    "header",
+    [
+        "lat,lon,lat,lon",
+        "lat,lon,latitude,longitude",
+        "LAT,LON,lat,lon",
+        "lat,lon,x,wkt",
+        "lat,lon,home_lat,n",
+    ],
 )
 def test_other_coordinates_are_not_left_behind(tmp_path: Path, header: str) -> None:
     source, out = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text(header + "\n48.86,2.34,48.86,2.34\n")
-    with pytest.raises(wh.InputError, match="looks like coordinates, too"):
+    with pytest.raises(wh.InputError, match="look like coordinates, too"):
         wh.obfuscate_table(MECHANISM, source, out)
     assert not out.exists()
 

@@ -54,7 +54,10 @@ def lower_bound(
         If a multiplier is negative or not a number: then nothing is proved.
     """
     if not isinstance(proof, Proof):
-        raise InputError(f"proof must be a Proof, got {type(proof).__name__}: none may be known")
+        raise InputError(
+            f"proof must be a Proof, got {type(proof).__name__}: one comes with what "
+            'optimal(..., solver="structured") builds'
+        )
     y = np.asarray(proof.value, dtype=np.float64)
     quality = as_numbers("quality_metric", quality_metric, (None, None))
     n, m = quality.shape

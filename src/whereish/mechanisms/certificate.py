@@ -13,7 +13,7 @@ import numpy as np
 
 from whereish.measures import TOTAL, lower_bound, quality_loss
 from whereish.mechanisms.mechanism import Mechanism
-from whereish.places import Array, euclidean
+from whereish.places import Array, as_prior, euclidean
 
 
 def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
@@ -25,6 +25,7 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
         Whose quality loss is stated (Euclidean), with what proves how good it is. The certificate
         has a digest of it, not the prior itself.
     """
+    prior = None if prior is None else as_prior(prior, len(mechanism.inputs))
     released, build = mechanism.released, mechanism.build
     facts: dict[str, Any] = {
         "certified": mechanism.epsilon is not None,
@@ -37,7 +38,7 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
         "worst_slack": None,
         "worst_slack_at": None,
         "largest_snap_km": mechanism.inputs.reach_km,
-        "rounding_mix": released.mix,
+        "rounding_mix": float(released.mix),
         **losses(mechanism, prior),
         "method": build.method,
         "solver": build.solver,

@@ -211,7 +211,7 @@ class Mechanism(Immutable):
         at
             Where somebody is: the number of a place or several; or a point or (n, 2) points, in
             degrees for places on the earth and in km otherwise, for which the nearest place
-            stands. Two integers are two places, (48.0, 2.0) is a point.
+            stands. A tuple of two is a point; [4, 8] are two places.
         size
             How many reports to draw for a single place or point. k of them cost k epsilon.
         outside

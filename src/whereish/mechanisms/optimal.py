@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whereish.errors import InputError
+from whereish.errors import InputError, WhereishError
 from whereish.mechanisms.closed import closed_form
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.plan import Plan, plan
-from whereish.mechanisms.search import Task, best_of, setting_of
+from whereish.mechanisms.search import Setting, Task, best_of, setting_of
 from whereish.places import Array, Places, as_number, as_prior
 from whereish.solvers import Progress, check_solver
 from whereish.threads import cores
@@ -78,12 +78,14 @@ def optimal(
         `whereish.solvers.solve`.
     method
         "exact"; "closed-form" (see `closed_form`), for thousands of places; or "auto": exact if
-        that is expected to fit the time and memory, otherwise in closed form. ``build.notes`` says
+        that is expected to fit the time (two minutes if not given) and memory, otherwise in
+        closed form. ``build.notes`` says
         which and why.
     tolerance
         The relative gap to the optimum that will do.
     time_limit_s, memory_limit_gb
-        How much of both it may take.
+        How much of both the search may take. The step it is in, the repair and the check come
+        on top. What is handed over is never worse than the closed form.
     announce
         Called with the `Plan` before anything is solved.
     progress
@@ -127,8 +129,43 @@ def optimal(
 
     if announce is not None:
         announce(plan("exact", n, m, len(setting.spanner.edges), time_limit_s, np.inf))
-    task = Task(setting, weights, tolerance, time_limit_s, progress)
-    return best_of(task, solver, form, start)
+    left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - start)
+    task = Task(setting, weights, tolerance, None if left is None else max(left, 1e-9), progress)
+    best = best_of(task, solver, form, start)
+    if best.build.stopped is None:
+        return best
+    return _or_closed_form(best, weights, setting, privacy_metric, quality_metric, outputs)
+
+
+def _or_closed_form(
+    best: Mechanism,
+    weights: Array,
+    setting: Setting,
+    privacy_metric: ArrayLike | None,
+    quality_metric: ArrayLike | None,
+    outputs: Places | Sequence[int] | NDArray[np.int64] | None,
+) -> Mechanism:
+    """Return the closed form if a search that was stopped has found nothing better."""
+    try:
+        other = closed_form(
+            setting.inputs, weights, setting.level, privacy_metric, quality_metric, outputs
+        )
+    except WhereishError:
+        return best
+    stakes = weights[:, None] * setting.loss
+    loss = float((stakes * other.matrix).sum())
+    if loss >= float((stakes * best.matrix).sum()):
+        return best
+    bound = best.build.lower_bound_km
+    build = replace(
+        other.build,
+        seconds=best.build.seconds,
+        stopped=best.build.stopped,
+        lower_bound_km=bound,
+        gap=None if bound is None else (loss - bound) / loss,
+        notes=(*other.build.notes, "the search was stopped before it found anything better"),
+    )
+    return other.telling(build, best.proof)
 
 
 def optimal_each(

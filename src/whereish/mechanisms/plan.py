@@ -12,6 +12,9 @@ METHODS = ("exact", "closed-form", "auto")
 _SPARSE = 8  # edges a place that a spanner of dilation 1.1 has, at most
 
 
+_PATIENCE_S = 120.0  # of whoever asks for "auto" and names no time
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is about to be done.
@@ -65,8 +68,9 @@ def plan(
         if method == "exact":
             raise SolveError(f"{over}: {_what_fits(n, outputs, memory_limit_gb)}")
         return Plan("closed-form", over, *told, 0.0, 0.0)
-    if method == "auto" and time_limit_s is not None and guess.seconds > time_limit_s:
-        return Plan("closed-form", f"{needs}, and {time_limit_s:g} s is allowed", *told, 0.0, 0.0)
+    patience = _PATIENCE_S if time_limit_s is None else time_limit_s
+    if method == "auto" and guess.seconds > patience:
+        return Plan("closed-form", f"{needs}, and {patience:g} s is allowed", *told, 0.0, 0.0)
     return Plan("exact", needs, *told, guess.seconds, memory)
 
 

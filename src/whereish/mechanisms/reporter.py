@@ -11,7 +11,7 @@ from typing import Any
 
 from whereish.errors import InputError
 from whereish.mechanisms.mechanism import Mechanism
-from whereish.release import Ledger, check_outside, locate
+from whereish.release import OUTSIDE, Ledger, check_outside, locate
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Reporter:
         located = locate(self.mechanism.inputs, at)
         if len(located.rows) != 1:
             raise InputError(f"at must be one place or point, got {len(located.rows)}")
-        check_outside(located, self.mechanism.inputs, self.outside)
+        check_outside(located, self.mechanism.inputs, self.outside, OUTSIDE[:2])
         place, cost = int(located.rows[0]), float(self.mechanism.epsilon or 0.0)
         entry = self.ledger.spend(
             self._digest, place, cost, self.clock(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -23,11 +24,11 @@ _NAMES = {
     "latlon": (("lat", "lon"), ("latitude", "longitude"), ("lat", "lng")),
     "xy": (("x_km", "y_km"),),
 }
-_TELLING = (
-    "lat", "lon", "lng", "long", "latitude", "longitude", "x", "y", "x_km", "y_km", "easting",
-    "northing", "geom", "geometry", "wkt", "point", "location", "coordinates", "coords", "gps",
-    "address", "geohash", "h3",
+_STRONG = frozenset(
+    ("lat", "lon", "lng", "latitude", "longitude", "geom", "geometry", "wkt", "geohash", "gps",
+     "h3", "address", "easting", "northing")
 )  # fmt: skip
+_TELLING = ("x", "y", "x_km", "y_km", "long", "point", "location", "coordinates", "coords")
 _USERS = ("user", "user_id", "userid", "uid", "id", "taxi", "taxi_id", "device", "device_id")
 
 
@@ -231,14 +232,22 @@ def _without(
     for name in (*keep, *drop):
         if name not in schema or name in pair:
             raise InputError(f"{name!r} must be another column of the table to be kept or dropped")
-    for name in schema:
-        plain = name.strip().lower().split("_duplicated_")[0]
-        if plain in _TELLING and name not in (*pair, *keep, *drop):
-            raise InputError(
-                f"column {name} looks like coordinates, too: name it as one to keep as it is or "
-                "to drop, or the points are given away"
-            )
+    told = [
+        name
+        for name in schema
+        if name not in (*pair, *keep, *drop)
+        and (_plain(name) in _TELLING or _STRONG & set(re.split(r"[^a-z0-9]+", _plain(name))))
+    ]
+    if told:
+        raise InputError(
+            f"columns that look like coordinates, too, would give the points away: "
+            f"{', '.join(told)}. Name each in keep (--keep A,B) or drop (--drop A,B)"
+        )
     return table.drop(*drop) if drop else table
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().split("_duplicated_")[0]
 
 
 def _user(schema: Any, asked: str | None) -> str | None:

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,8 @@ class Ledger:
             if price > left:
                 raise BudgetError(
                     f"a report costs epsilon {cost:g}, and {max(float(left), 0.0):g} of "
-                    f"{self.budget:g} is left in this period: nothing was reported"
+                    f"{self.budget:g} is left in this period, {self._ends(period)}: nothing was "
+                    "reported"
                 )
             output, spent = draw(), spent + price
             file.execute(
@@ -169,6 +171,13 @@ class Ledger:
         if spent < 0:
             raise ValueError
         return period, spent, int(reports)
+
+    def _ends(self, period: int) -> str:
+        """Say when a period ends: in UTC, as periods are."""
+        with contextlib.suppress(ValueError, OverflowError, OSError):
+            end = datetime.fromtimestamp((period + 1) * self.period_s, UTC)
+            return f"which ends {end:%Y-%m-%d %H:%M} UTC"
+        return "which ends far from now"
 
     def _terms(self, row: Any) -> tuple[float, float, str]:
         budget, period_s, unit = row

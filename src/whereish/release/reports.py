@@ -67,14 +67,15 @@ def locate(places: Places, at: Any) -> Located:
     Parameters
     ----------
     at
-        An integer, or integers: places by number. Otherwise a point or (n, 2) points: degrees of
-        latitude and longitude for places on the earth, km in the plane for others.
+        An integer, or integers: places by number. A tuple of two numbers, or (n, 2) points:
+        degrees of latitude and longitude for places on the earth, km in the plane for others.
     """
     try:
         given = np.asarray(at)
     except ValueError:
         given = np.empty(0, dtype=object)
-    if given.dtype.kind in "iu" and given.ndim <= 1:
+    point = isinstance(at, tuple) and len(at) == 2  # (48, 2) is a point, [48, 2] two places
+    if given.dtype.kind in "iu" and given.ndim <= 1 and not point:
         rows = given.reshape(-1).astype(np.int64)
         if len(rows) == 0 or rows.min() < 0 or rows.max() >= len(places):
             raise InputError(f"at must be the number of a place, from 0 to {len(places) - 1}")
@@ -96,14 +97,16 @@ def locate(places: Places, at: Any) -> Located:
     return Located(rows.astype(np.int64), xy, away, away > places.reach_km * (1 + 1e-9))
 
 
-def check_outside(located: Located, places: Places, outside: str) -> None:
+def check_outside(
+    located: Located, places: Places, outside: str, choices: tuple[str, ...] = OUTSIDE
+) -> None:
     """Raise InputError if there are points outside and the policy does not say what to do."""
-    if not isinstance(outside, str) or outside not in OUTSIDE:
-        raise InputError(f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}")
+    if not isinstance(outside, str) or outside not in choices:
+        raise InputError(f"outside must be one of {', '.join(choices)}, got {outside!r}")
     if outside == "error" and located.outside.any():
         count = int(located.outside.sum())
         raise InputError(
             f"{count} of {len(located.rows)} points must be inside the area, within "
-            f"{places.reach_km:.3g} km of a place, and are not; outside can be nearest or "
-            "planar-laplace, which say what to report for them"
+            f"{places.reach_km:.3g} km of a place, and are not; outside can be "
+            f"{' or '.join(choices[1:])}, which says what to report for them"
         )
