@@ -348,6 +348,8 @@ ANY = cast(Any, wh)
         lambda: ANY.optimal(GRID, PRIOR, 1.0, outputs=[[0], [1, 2]]),
         lambda: ANY.optimal(GRID, PRIOR, 1.0, solver=np.array(["a", "b"])),
         lambda: ANY.optimal(None, PRIOR, 1.0),
+        lambda: ANY.optimal(GRID, PRIOR, 1.0, progress=3),
+        lambda: ANY.optimal(GRID, PRIOR, 1.0, announce="x"),
         lambda: ANY.graph_metric(2, [[0], [0, 1]], [1.0, 1.0]),
         lambda: ANY.discrete(True),
         lambda: ANY.square_grid(south="x", west=0, north=1, east=1),

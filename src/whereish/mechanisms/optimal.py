@@ -112,6 +112,9 @@ def optimal(
     check_solver(solver, form, time_limit_s)
     as_number("tolerance", tolerance)
     as_number("memory_limit_gb", memory_limit_gb, unit="GB")
+    for name, told in (("announce", announce), ("progress", progress)):
+        if told is not None and not callable(told):
+            raise InputError(f"{name} must be a function, got {type(told).__name__}")
     n, m = setting.loss.shape
 
     allowed = memory_limit_gb if solver in ("auto", "structured") else np.inf
