@@ -44,7 +44,7 @@ def round_private(matrix: Array, limits: Limits) -> Rounded:
     """
     used = int((matrix.max(axis=0) > 0).sum())
     exponents = limits.exponents
-    closest = float(exponents[~np.eye(len(matrix), dtype=bool)].min(initial=1.0))
+    closest = float(exponents[~np.eye(len(matrix), dtype=bool)].min(initial=_FAR))
     room = np.expm1(min(max(closest, 1e-300), _FAR))
     mix = min(used * (_DIGITS + 4 * used / TOTAL) / room, LARGEST_MIX)
     while True:
