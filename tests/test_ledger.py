@@ -240,7 +240,7 @@ def test_terms_cannot_be_changed_to_spend_more(tmp_path: Path) -> None:
         lambda path: Ledger(path, -1.0),
         lambda path: Ledger(path, float("nan")),
         lambda path: Ledger(path, 1.0, "year"),
-        lambda path: Ledger(None, 1.0),  # type: ignore[arg-type]
+        lambda path: Ledger(None, 1.0),  # type: ignore[arg-type]  # the wrong type is the test
         lambda path: Ledger(path / "no" / "folder", 1.0),
         lambda path: wh.Reporter(wh.optimal_privacy(PLACES, PRIOR, 0.3), path, 1.0),
         lambda path: wh.Reporter(MECHANISM, path, 1.0, outside="planar-laplace"),

@@ -178,7 +178,7 @@ def test_times_of_other_kinds(tmp_path: Path, zone: str | None) -> None:
     [
         lambda folder: open_traces(folder / "missing"),
         lambda folder: open_traces(folder),
-        lambda folder: open_traces(None),  # type: ignore[arg-type]
+        lambda folder: open_traces(None),  # type: ignore[arg-type]  # the wrong type is the test
         lambda folder: open_traces(folder, "gps"),
         lambda folder: open_traces(folder, "geolife"),
         lambda folder: open_traces(_file(folder / "a.csv", "a,b\n1,2\n")),

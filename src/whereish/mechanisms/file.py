@@ -260,7 +260,7 @@ def _proof(arrays: dict[str, NDArray[Any]], level: Any, n: int, m: int) -> Proof
 
 def _agree(said: Any, found: Any) -> bool:
     if isinstance(said, float) and isinstance(found, float):
-        return abs(said - found) <= 1e-9 * max(1.0, abs(found))
+        return abs(said - found) <= 1e-9 * abs(found) + 1e-12
     return bool(said == found)
 
 

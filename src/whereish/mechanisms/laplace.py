@@ -31,6 +31,8 @@ _CHUNK = 16384
 
 # Noisy points lie on multiples of this: a power of two, so that they are exact.
 LATTICE_KM = 2.0**-10
+# Up to this far from its centre a plane is at most so much wider than the ground.
+_FAR_KM, _STRETCH = 1000.0, 1.0042
 
 
 def planar_laplace_noise(
@@ -64,6 +66,24 @@ def planar_laplace_noise(
     angle = 2 * np.pi * chance[2]
     moved = points + radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
     return np.asarray(np.round(moved / LATTICE_KM) * LATTICE_KM) + 0.0  # and no -0.0
+
+
+def noise_near(
+    places: Places, xy_km: Array, epsilon: float, rng: np.random.Generator | None = None
+) -> Array:
+    """Add planar Laplace noise to points in the plane of some places, on the ground's scale.
+
+    Far from its centre that plane is wider than the ground, and noise in it would be too small:
+    epsilon is lowered by what it can be wider, and points too far away are refused.
+    """
+    if places.plane is None:
+        return planar_laplace_noise(xy_km, epsilon, rng)
+    if np.hypot(*xy_km.T).max() > _FAR_KM:
+        raise InputError(
+            f"planar Laplace needs points within {_FAR_KM:,.0f} km of the places, and one is "
+            "further away"
+        )
+    return planar_laplace_noise(xy_km, epsilon / _STRETCH, rng)
 
 
 def planar_laplace(

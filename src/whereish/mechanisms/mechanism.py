@@ -48,8 +48,6 @@ from whereish.release import (
 )
 
 _MOST_REPORTS = 10**9
-# Up to this far from its centre the plane is at most so much wider than the ground.
-_FAR_KM, _STRETCH = 1000.0, 1.0042
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,28 +242,15 @@ class Mechanism(Immutable):
         degrees = None if latlon is None else latlon[outputs]
         strayed = located.outside if outside == "planar-laplace" else np.zeros(len(outputs), bool)
         if strayed.any():
+            from whereish.mechanisms.laplace import noise_near
+
+            if self.epsilon is None or not self.is_per_km:
+                raise InputError(f"planar Laplace needs an epsilon per km, got {self!r}")
             outputs[strayed] = -1
-            xy[strayed] = self._noise(located.xy[strayed], rng)
+            xy[strayed] = noise_near(self.inputs, located.xy[strayed], self.epsilon, rng)
             if degrees is not None and plane is not None:
                 degrees[strayed] = plane.to_latlon(xy[strayed])
         return Reports(outputs, xy, degrees, located.snapped_km, located.outside, rng is not None)
-
-    def _noise(self, xy: Array, rng: np.random.Generator | None) -> Array:
-        """Return planar Laplace noise round points outside the area, but not too far outside."""
-        from whereish.mechanisms.laplace import planar_laplace_noise
-
-        if self.epsilon is None or not self.is_per_km:
-            raise InputError(f"planar Laplace needs an epsilon per km, got {self!r}")
-        stretch = 1.0
-        if self.inputs.plane is not None:
-            # Far from its centre the plane is wider than the ground, and noise would be too small.
-            if np.hypot(*xy.T).max() > _FAR_KM:
-                raise InputError(
-                    f"planar Laplace needs points within {_FAR_KM:,.0f} km of the places, and one "
-                    "is further away"
-                )
-            stretch = _STRETCH
-        return planar_laplace_noise(xy, self.epsilon / stretch, rng)
 
     @cached_property
     def is_per_km(self) -> bool:

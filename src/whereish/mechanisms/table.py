@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -110,13 +111,13 @@ def obfuscate_table(
         schema = table.collect_schema()
         pair = _columns(schema, columns, mechanism, from_file.suffix.lower() == ".csv")
         whose = _user(schema, user)
-        table = _without(table, schema, pair, keep, drop)
-        schema = table.collect_schema()
+        _check_others(schema, pair, keep, drop)
     except (pl.exceptions.PolarsError, OSError) as wrong:
-        raise FormatError(f"{from_file} cannot be read: {_first_line(wrong)}") from None
+        raise FormatError(f"{from_file} cannot be read ({type(wrong).__name__})") from None
 
     done = {"rows": 0, "blank": 0, "outside": 0}
 
+    people: Counter[Any] = Counter()
     stop = threading.Event()
 
     def hidden_part(frame: Any) -> Any:
@@ -141,11 +142,13 @@ def obfuscate_table(
             done["outside"] += int(reports.outside.sum())
         done["rows"] += len(frame)
         done["blank"] += int((~known).sum())
+        if whose is not None:
+            people.update(dict(frame[whose].value_counts().iter_rows()))
         if progress is not None:
             progress(done["rows"])
         return frame.with_columns(
             pl.Series(name, hidden[:, part]).fill_nan(None) for part, name in enumerate(pair)
-        )
+        ).drop(*drop)
 
     # The stream calls from threads of its own, whose stacks are too small for a projection.
     def hide(frame: Any) -> Any:
@@ -160,6 +163,8 @@ def obfuscate_table(
     # And it runs in a thread of ours, so that Ctrl-C finds this one in Python, once.
     workers = ThreadPoolExecutor(2)
     kinds = dict(schema.items()) | dict.fromkeys(pair, pl.Float64())
+    for name in drop:
+        del kinds[name]
     stream = table.map_batches(hide, streamable=True, schema=pl.Schema(kinds))
     descriptor, temporary = tempfile.mkstemp(
         prefix=f".{to_file.name}.", suffix=to_file.suffix, dir=to_file.resolve().parent
@@ -186,11 +191,14 @@ def obfuscate_table(
             os.unlink(temporary)
         stop.set()
         workers.shutdown(wait=False, cancel_futures=True)
-    users = most = None
-    if whose is not None:
-        counts = _scan(pl, from_file).group_by(whose).len().collect(engine="streaming")
-        users, most = len(counts), int(counts["len"].max() or 0)
-    return Obfuscated(**done, columns=pair, user=whose, users=users, most_per_user=most)
+    known_users = whose is not None
+    return Obfuscated(
+        **done,
+        columns=pair,
+        user=whose,
+        users=len(people) if known_users else None,
+        most_per_user=max(people.values(), default=0) if known_users else None,
+    )
 
 
 def _scan(pl: Any, file: Path) -> Any:
@@ -225,10 +233,10 @@ def _columns(
     return found[0], found[1]
 
 
-def _without(
-    table: Any, schema: Any, pair: tuple[str, str], keep: Sequence[str], drop: Sequence[str]
-) -> Any:
-    """Leave out columns, and refuse those that would give the points away."""
+def _check_others(
+    schema: Any, pair: tuple[str, str], keep: Sequence[str], drop: Sequence[str]
+) -> None:
+    """Refuse columns that would give the points away, unless they are named."""
     for name in (*keep, *drop):
         if name not in schema or name in pair:
             raise InputError(f"{name!r} must be another column of the table to be kept or dropped")
@@ -243,7 +251,6 @@ def _without(
             f"columns that look like coordinates, too, would give the points away: "
             f"{', '.join(told)}. Name each in keep (--keep A,B) or drop (--drop A,B)"
         )
-    return table.drop(*drop) if drop else table
 
 
 def _plain(name: str) -> str:
@@ -256,7 +263,3 @@ def _user(schema: Any, asked: str | None) -> str | None:
             raise InputError(f"the table must have the column {asked}, got none of that name")
         return asked
     return next((name for name in schema if name.lower() in _USERS), None)
-
-
-def _first_line(wrong: BaseException) -> str:
-    return (str(wrong).splitlines() or [type(wrong).__name__])[0][:200]

@@ -195,7 +195,10 @@ class Ledger:
             if new:
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             elif self.path.stat().st_size == 0:
-                raise FormatError(f"{self.path} is empty: it is no ledger, or was one once")
+                raise FormatError(
+                    f"{self.path} is empty: it is no ledger, or was one once; remove it to begin "
+                    "a new one"
+                )
             file = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
         except FileNotFoundError:
             raise FormatError(f"ledger {self.path} is gone, and what it kept with it") from None
