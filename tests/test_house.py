@@ -17,6 +17,7 @@ SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
     {"errors", "threads"},
+    {"files"},
     {"places"},
     {"profiles", "programs", "measures"},
     {"solvers", "release"},

@@ -157,5 +157,7 @@ def test_the_embedded_city_is_skewed_and_fixed() -> None:
     assert (one.prior == two.prior).all()
     assert len(one.places) == 48
     ordered = np.sort(one.prior)[::-1]
-    assert ordered[:2].sum() > 0.4
+    assert ordered[:5].sum() > 0.5
     assert ordered[-1] < 0.01
+    flat = wh.square_grid(south=48.843, west=2.29, north=48.891, east=2.3845, cell_km=(0.87, 0.89))
+    assert one.places.same_as(flat)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -14,6 +17,7 @@ import pytest
 import whereish as wh
 from whereish.profiles import Funnel, open_traces
 
+BEIJING = ZoneInfo("Asia/Shanghai")
 HEADER = (
     "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n"
     "0,2,255,My Track,0,0,2,8421376\n0\n"
@@ -54,7 +58,8 @@ def t_drive(folder: Path, table: pl.DataFrame) -> Path:
     folder.mkdir()
     for (user,), rows in table.group_by("user", maintain_order=True):
         lines = [
-            f"{user},{time:%Y-%m-%d %H:%M:%S},{lon},{lat}" for _, time, lat, lon in rows.rows()
+            f"{user},{time.astimezone(BEIJING):%Y-%m-%d %H:%M:%S},{lon},{lat}"
+            for _, time, lat, lon in rows.rows()
         ]
         (folder / f"{user}.txt").write_text("\n".join(lines) + "\n")
     return folder
@@ -113,6 +118,16 @@ DIRT = {
     "a latitude of 400": (HEADER + "400.1,116.3,0,1,2,2008-10-23,02:53:04\n", 1, "impossible"),
     "swapped columns": (HEADER + "116.3,39.9,0,1,2,2008-10-23,02:53:04\n", 1, "impossible"),
     "a stray time": (HEADER + "39.9,116.3,0,1,2,1980-01-06,00:00:00\n", 1, "untimely"),
+    "a stray year 2000": (HEADER + "39.9,116.3,0,1,2,2000-01-01,23:12:19\n", 1, "untimely"),
+    "the year 2090": (HEADER + "39.9,116.3,0,1,2,2090-01-01,23:12:19\n", 1, "untimely"),
+    "a heading and nothing": (HEADER, 0, "rows"),
+    "half a heading": (HEADER[:30], 0, "rows"),
+    "blank lines": (HEADER + "\n\r\n", 0, "rows"),
+    "a first line that is cut off": (
+        HEADER + "39.9,116\n39.9,116.3,0,1,2,2008-10-23,02:53:04\n",
+        1,
+        "unreadable",
+    ),
     "a month of 13": (HEADER + "39.9,116.3,0,1,2,2008-13-23,02:53:04\n", 1, "unreadable"),
 }
 
@@ -125,14 +140,15 @@ def test_dirt_is_dropped_and_counted(tmp_path: Path, what: str) -> None:
     bad.write_text(content)
     found, funnel = everything(tmp_path)
     good = truth(users=2)
-    assert len(found) == len(good) + (what == "a truncated last line")
+    assert len(found) == len(good) + ("cut off" in what or "truncated" in what)
     assert funnel.files == 9
     if counter != "rows":
         assert getattr(funnel, counter) == count
         assert funnel.dropped == count
-    if counter == "unreadable":
-        assert funnel.where[0][0] == str(bad)
-        assert funnel.where[0][1] == (2 if what == "a truncated last line" else 1)
+    if count:
+        file, line, _ = funnel.where[0]
+        assert (file, line) == (str(bad), 8 if what == "a truncated last line" else 7)
+    assert bool(funnel.broken) == (what == "swapped columns")
     if count:
         with pytest.raises(wh.FormatError) as caught:
             everything(tmp_path, strict=True)
@@ -206,3 +222,156 @@ def test_all_of_geolife_is_read() -> None:
     assert len(users) == 182
     assert funnel.kept > 24_000_000
     assert funnel.dropped < 100
+
+
+def test_a_file_with_its_columns_swapped_is_named(tmp_path: Path) -> None:
+    rows = truth(users=2)
+    swapped = rows.rename({"lat": "lon", "lon": "lat"})
+    rows.write_parquet(tmp_path / "a.parquet")
+    swapped.write_parquet(tmp_path / "b.parquet")
+    found, funnel = everything(tmp_path)
+    assert len(found) == len(rows)
+    assert [(Path(file).name, "changed places" in why) for file, why in funnel.broken] == [
+        ("b.parquet", True)
+    ]
+    named = open_traces(tmp_path / "b.parquet", columns={"lat": "lon", "lon": "lat"})
+    assert pl.concat(named.batches()).equals(rows)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_texts_as_they_come(tmp_path: Path, end: str, separator: str, packed: bool) -> None:
+    rows = truth(users=2)
+    lines = [
+        separator.join([user, f"{time:%Y-%m-%d %H:%M:%S}", str(lat), str(lon), "x"])
+        for user, time, lat, lon in rows.rows()
+    ]
+    heading = separator.join(["Uid", "Date_Time", "LATITUDE", "lng", "note"])
+    content = ("\ufeff" + end.join([heading, *lines]) + end).encode()
+    path = tmp_path / ("t.csv.gz" if packed else "t.csv")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    found, funnel = everything(path)
+    assert found.equals(rows.sort("user", "time", "lat"))
+    assert funnel.dropped == 0
+
+
+def test_a_damaged_gzip_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+    rows = truth(users=2)
+    table(tmp_path, rows, "csv")
+    whole = gzip.compress((tmp_path / "traces.csv").read_bytes())
+    (tmp_path / "z.csv.gz").write_bytes(whole[: len(whole) // 2])
+    found, funnel = everything(tmp_path)
+    assert len(found) >= len(rows)
+    assert [Path(file).name for file, _ in funnel.broken] == ["z.csv.gz"]
+    with pytest.raises(wh.FormatError):
+        everything(tmp_path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("form", "zone"),
+    [
+        ("%Y-%m-%dT%H:%M:%SZ", "UTC"),
+        ("%Y-%m-%d %H:%M:%S", "Asia/Shanghai"),
+        ("%Y/%m/%d %H:%M:%S", "Asia/Shanghai"),
+        ("%Y-%m-%dT%H:%M:%S.%f%z", "America/New_York"),
+        ("seconds", "UTC"),
+        ("milliseconds", "UTC"),
+    ],
+)
+def test_times_are_read_by_the_clock_they_say(tmp_path: Path, form: str, zone: str) -> None:
+    rows = truth(users=1)
+    local = [moment.astimezone(ZoneInfo(zone)) for moment in rows["time"]]
+    texts = {
+        "seconds": [str(int(t.timestamp())) for t in local],
+        "milliseconds": [str(int(t.timestamp()) * 1000) for t in local],
+    }.get(form, [t.strftime(form) for t in local])
+    path = tmp_path / "t.csv"
+    rows.with_columns(time=pl.Series(texts)).write_csv(path)
+    found, funnel = everything(path, zone=zone)
+    assert found.equals(rows.sort("user", "time", "lat"))
+    assert funnel.dropped == 0
+
+
+def test_an_hour_that_never_was_is_no_time(tmp_path: Path) -> None:
+    path = _file(tmp_path / "t.csv", "time,lat,lon\n2024-03-31 02:30:00,1,2\n")
+    _, funnel = read(path, zone="Europe/Paris")
+    assert funnel.unreadable == 1
+
+
+def test_t_drive_is_on_beijings_clock_and_a_cut_off_latitude_is_not_believed(
+    tmp_path: Path,
+) -> None:
+    text = "1,2008-02-02 15:36:08,116.51172,39.92123\n1,2008-02-02 15:46:08,116.51135,39.9"
+    found, funnel = read(_file(tmp_path / "1.txt", text))
+    assert found["time"].to_list() == [datetime(2008, 2, 2, 7, 36, 8, tzinfo=UTC)]
+    assert (funnel.unreadable, funnel.where[0][1]) == (1, 2)
+    found, funnel = read(_file(tmp_path / "1.txt", text + "3883"))
+    assert (len(found), funnel.unreadable) == (2, 0)
+
+
+def test_many_small_files_are_read_together_and_a_broken_one_is_found(tmp_path: Path) -> None:
+    for number in range(450):
+        _file(
+            tmp_path / f"{number}.csv",
+            f"time,lat,lon\n2020-01-01 00:00:00,10,{number / 10}\n" if number != 300 else "a,b\n",
+        )
+    traces = open_traces(tmp_path)
+    funnel = Funnel()
+    batches = list(traces.batches(funnel))
+    found = pl.concat(batches)
+    assert (len(found), funnel.files, len(batches)) == (449, 450, 3)
+    assert set(found["user"]) == {str(n) for n in range(450) if n != 300}
+    assert [Path(file).name for file, _ in funnel.broken] == ["300.csv"]
+
+
+def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = truth(users=2, rows=700)
+    monkeypatch.setattr("whereish.profiles.formats.LARGE_BYTES", 1000)
+    monkeypatch.setattr("whereish.profiles.formats.ROWS_A_FRAME", 100)
+    for kind in ("csv", "parquet"):
+        path = table(tmp_path, rows, kind)
+        if kind == "csv":
+            with path.open("a") as stream:
+                stream.write("x,2008,1,2\n")
+        batches = list(open_traces(path).batches(funnel := Funnel()))
+        assert max(len(batch) for batch in batches) <= 300
+        assert (
+            pl.concat(batches).sort("user", "time", "lat").equals(rows.sort("user", "time", "lat"))
+        )
+        assert [line for _, line, _ in funnel.where] == ([1402] if kind == "csv" else [])
+
+
+def test_some_people_can_be_asked_for(tmp_path: Path) -> None:
+    rows = truth()
+    for path in (geolife(tmp_path / "tree", rows), table(tmp_path, rows, "parquet")):
+        found, _ = everything(path, users=["001"])
+        assert found.equals(rows.filter(user="001").sort("user", "time", "lat"))
+    found, _ = everything(path, person="me")
+    assert set(found["user"]) == {"me"}
+
+
+def test_a_reader_that_stops_early_leaves_no_thread(tmp_path: Path) -> None:
+    geolife(tmp_path, truth(users=12))
+    before = threading.active_count()
+    for _ in open_traces(tmp_path).batches():
+        break
+    assert threading.active_count() <= before
+
+
+def test_the_digest_is_of_the_content(tmp_path: Path) -> None:
+    rows = truth(users=2)
+    one = open_traces(geolife(tmp_path / "a", rows))
+    two = open_traces(geolife(tmp_path / "b", rows))
+    assert one.digest() == two.digest()
+    file = two.files[0]
+    file.write_bytes(file.read_bytes().replace(b"39.", b"38.", 1))
+    assert one.digest() != two.digest()
+    assert one.digest() != open_traces(tmp_path / "a", zone="Asia/Tokyo").digest()
+
+
+def read(path: Path, **options: Any) -> tuple[pl.DataFrame, Funnel]:
+    """Read what may have no row at all."""
+    funnel = Funnel()
+    batches = list(open_traces(path, **options).batches(funnel))
+    return pl.concat(batches) if batches else pl.DataFrame(), funnel

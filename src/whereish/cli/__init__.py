@@ -15,6 +15,7 @@ from whereish import __version__
 from whereish.cli import commands
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
+from whereish.cli.profile import city, forget, profile
 from whereish.cli.release import audit, obfuscate, report
 
 app = typer.Typer(
@@ -25,6 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for function in (
+    profile,
     commands.build,
     commands.measure,
     commands.spanner,
@@ -33,6 +35,8 @@ for function in (
     audit,
     report,
     obfuscate,
+    city,
+    forget,
     demo,
 ):
     app.command()(function)

@@ -21,10 +21,10 @@ from whereish.cli.report import (
 )
 from whereish.cli.words import length_km, level_in_words, privacy_level
 from whereish.errors import InputError
+from whereish.files import check_writable, write_whole
 from whereish.mechanisms import METHODS, check_places, is_mechanism_file
 from whereish.places import Array, as_number
 from whereish.programs import least_loss_size
-from whereish.release import check_writable, write_whole
 from whereish.solvers import FORMS, SOLVERS, Progress, check_solver
 from whereish.studies import KINDS, Row, draw_mechanism, draw_profile, km, picture_kind
 from whereish.studies import compare as compare_mechanisms
@@ -83,6 +83,9 @@ def build(
     forget_prior: Annotated[
         bool, typer.Option("--forget-prior", help="Leave the prior out of the file.")
     ] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw it as well: a .png, .pdf or .svg file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build the private mechanism that loses the least quality, and write it to a file.
@@ -97,6 +100,8 @@ def build(
     as_number("tolerance", tolerance)
     as_number("memory-limit", memory_limit, unit="GB")
     check_writable(output)
+    if picture is not None:
+        picture_kind(picture)
     if output.exists() and profile.exists() and output.samefile(profile):
         raise InputError(f"output must not be the profile itself, got {output} for both")
     who = wh.read_profile(profile, normalise=normalise)
@@ -118,9 +123,14 @@ def build(
     facts = facts_of(mechanism, who.prior)
     say_mechanism(mechanism, facts)
     kept = "without the prior" if forget_prior else "with the prior, readable by you only"
-    say(f"Wrote {output} ({kept}). Next: whereish plot {output} -o picture.png")
+    if picture is None:
+        say(f"Wrote {output} ({kept}). Next: whereish plot {output} -o picture.png")
+    else:
+        draw_mechanism(mechanism, who, picture)
+        say(f"Wrote {output} ({kept}) and {picture}.")
     if as_json:
-        emit({**facts, "output": str(output)})
+        drawn = None if picture is None else str(picture)
+        emit({**facts, "output": str(output), "picture": drawn})
     if mechanism.build.stopped == "asked":
         raise typer.Exit(EXIT_INTERRUPTED)
 

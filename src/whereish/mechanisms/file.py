@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import FormatError, GuaranteeError, InputError
+from whereish.files import write_whole
 from whereish.measures import Proof
 from whereish.mechanisms.build import Build
 from whereish.mechanisms.certificate import certify
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, LocalPlane, Places, as_prior, readonly
-from whereish.release import pack, unpack, write_whole
+from whereish.release import pack, unpack
 
 FORMAT = "whereish mechanism"
 VERSION = "1"

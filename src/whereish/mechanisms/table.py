@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from whereish.errors import FormatError, InputError, WhereishError
+from whereish.files import check_writable
 from whereish.mechanisms.mechanism import Mechanism
-from whereish.release import check_writable
 
 _KINDS = (".csv", ".parquet")
 _NAMES = {

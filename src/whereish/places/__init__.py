@@ -14,7 +14,7 @@ from whereish.places.checks import (
     readonly,
 )
 from whereish.places.metrics import discrete, euclidean, geodesic, graph_metric
-from whereish.places.points import LocalPlane, Places, square_grid
+from whereish.places.points import LocalPlane, Places, grid_layout, square_grid
 
 __all__ = [
     "Array",
@@ -34,6 +34,7 @@ __all__ = [
     "euclidean",
     "geodesic",
     "graph_metric",
+    "grid_layout",
     "readonly",
     "square_grid",
 ]

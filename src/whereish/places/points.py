@@ -225,6 +225,22 @@ def square_grid(
     >>> square_grid(south=48.84, west=2.29, north=48.89, east=2.38, cell_km=(1.0, 1.0))
     Places(42 within 6 x 5 km, around 48.865, 2.335)
     """
+    plane, (cell_width, cell_height), (columns, rows) = grid_layout(
+        south, west, north, east, cell_km
+    )
+    x = (np.arange(columns) - (columns - 1) / 2) * cell_width
+    y = (np.arange(rows) - (rows - 1) / 2) * cell_height
+    xy = np.column_stack([np.tile(x, rows), np.repeat(y, columns)])
+    return Places(xy, plane.to_latlon(xy), plane, (cell_width, cell_height))
+
+
+def grid_layout(
+    south: float, west: float, north: float, east: float, cell_km: tuple[float, float]
+) -> tuple[LocalPlane, tuple[float, float], tuple[int, int]]:
+    """Lay cells over an area: return the plane, a cell's size, and how many columns and rows.
+
+    The middle of the grid is where the plane touches the earth.
+    """
     (south, west), (north, east) = as_latlon([[south, west], [north, east]]).tolist()
     if north <= south:
         raise InputError(f"north must be above south, got south {south} and north {north}")
@@ -249,10 +265,7 @@ def square_grid(
     rows = _cells(np.ptp(corners[:, 1]), cell_height)
     if columns * rows > 1_000_000:
         raise InputError(f"cell_km makes {columns * rows:,} cells, got {cell_km}: larger cells")
-    x = (np.arange(columns) - (columns - 1) / 2) * cell_width
-    y = (np.arange(rows) - (rows - 1) / 2) * cell_height
-    xy = np.column_stack([np.tile(x, rows), np.repeat(y, columns)])
-    return Places(xy, plane.to_latlon(xy), plane, (cell_width, cell_height))
+    return plane, (cell_width, cell_height), (columns, rows)
 
 
 def as_latlon(value: ArrayLike) -> Array:

@@ -1,16 +1,95 @@
-"""WHO: profiles from files, and the embedded city."""
+"""WHO: traces from files, what is counted of them, and profiles: places with a prior."""
 
+from whereish.profiles.cache import cache_folder, forget
 from whereish.profiles.city import embedded_city
+from whereish.profiles.formats import Funnel
+from whereish.profiles.person import (
+    RADIUS_KM,
+    Portrait,
+    area_cells,
+    check_smooth,
+    find_middle,
+    personal_profile,
+    portrait,
+    smoothed,
+)
+from whereish.profiles.pipeline import (
+    Cohort,
+    busiest_window,
+    enough_points,
+    inside,
+    paper_profiles,
+    popular_regions,
+    region_priors,
+    region_scores,
+)
 from whereish.profiles.profile import Backdrop, Profile
-from whereish.profiles.table import read_profile
-from whereish.profiles.traces import Funnel, Traces, open_traces
+from whereish.profiles.regions import (
+    ELSEWHERE,
+    PAPER_CELL_KM,
+    DegreeTiles,
+    Districts,
+    H3Cells,
+    Regions,
+    SquareCells,
+    as_cell_km,
+)
+from whereish.profiles.synthetic import SyntheticCity
+from whereish.profiles.table import (
+    check_profile_file,
+    check_profiles_target,
+    read_profile,
+    write_profile,
+    write_profiles,
+)
+from whereish.profiles.traces import KINDS, Traces, check_zone, open_traces
+from whereish.profiles.visits import ALL_DAY, PERIODS, Step, Visits, as_period, count_visits
 
 __all__ = [
+    "ALL_DAY",
+    "ELSEWHERE",
+    "KINDS",
+    "PAPER_CELL_KM",
+    "PERIODS",
+    "RADIUS_KM",
     "Backdrop",
+    "Cohort",
+    "DegreeTiles",
+    "Districts",
     "Funnel",
+    "H3Cells",
+    "Portrait",
     "Profile",
+    "Regions",
+    "SquareCells",
+    "Step",
+    "SyntheticCity",
     "Traces",
+    "Visits",
+    "area_cells",
+    "as_cell_km",
+    "as_period",
+    "busiest_window",
+    "cache_folder",
+    "check_profile_file",
+    "check_profiles_target",
+    "check_smooth",
+    "check_zone",
+    "count_visits",
     "embedded_city",
+    "enough_points",
+    "find_middle",
+    "forget",
+    "inside",
     "open_traces",
+    "paper_profiles",
+    "personal_profile",
+    "popular_regions",
+    "portrait",
     "read_profile",
+    "region_priors",
+    "region_scores",
+    "smoothed",
+    "write_profile",
+    "write_profiles",
 ]

@@ -1,23 +1,14 @@
-"""The embedded default: a made-up person in the middle of Paris."""
+"""The embedded default: a made-up person of the synthetic city, in the middle of Paris."""
 
 from __future__ import annotations
 
-import numpy as np
+from functools import cache
 
-from whereish.places import euclidean, square_grid
-from whereish.places.points import Places
+from whereish.profiles.pipeline import region_priors
 from whereish.profiles.profile import Backdrop, Profile
-
-# Where she is, for what share of the time, and how far around (km). Nobody's real life.
-_LIFE = (
-    (48.8790, 2.3430, 0.32, 0.30),  # home, below Montmartre
-    (48.8710, 2.3310, 0.22, 0.30),  # work, near the Opera
-    (48.8545, 2.3680, 0.12, 0.45),  # evenings, around Bastille
-    (48.8475, 2.3440, 0.10, 0.45),  # a lecture and the library, Latin Quarter
-    (48.8738, 2.2965, 0.06, 0.35),  # errands, Etoile
-    (48.8584, 2.2970, 0.05, 0.40),  # a friend, near the Eiffel Tower
-    (48.8640, 2.3400, 0.13, 1.80),  # and all over town
-)
+from whereish.profiles.regions import SquareCells
+from whereish.profiles.synthetic import SyntheticCity
+from whereish.profiles.visits import ALL_DAY, PERIODS, count_visits
 
 _SEINE = (
     (48.8350, 2.3850), (48.8400, 2.3730), (48.8447, 2.3652), (48.8500, 2.3600), (48.8523, 2.3535),
@@ -39,18 +30,22 @@ _NAMES = (
 )
 
 
+@cache
 def embedded_city() -> Profile:
     """Return 48 cells of central Paris and the prior of a made-up person who lives there.
 
-    The prior is skewed, as people's are: two cells hold half of it.
+    The prior is counted from 90 days of the traces of one of the `SyntheticCity`'s people, and
+    skewed, as people's are: the five likeliest cells hold more than half of it.
 
     >>> embedded_city()
     Profile(places=Places(48 within 6.09 x 4.45 km, around 48.867, 2.337))
     """
-    places = square_grid(south=48.843, west=2.29, north=48.891, east=2.3845, cell_km=(0.87, 0.89))
-    anchors = Places.from_latlon([spot[:2] for spot in _LIFE])
-    share = np.array([spot[2] for spot in _LIFE])
-    around = np.array([spot[3] for spot in _LIFE])
-    nearness = np.exp(-((euclidean(places, anchors) / around) ** 2) / 2)
-    prior = (nearness / nearness.sum(axis=0)) @ share
-    return Profile(places, prior / prior.sum(), backdrop=Backdrop((_SEINE,), _NAMES))
+    cells = SquareCells.over(
+        south=48.843, west=2.29, north=48.891, east=2.3845, cell_km=(0.87, 0.89)
+    )
+    town = SyntheticCity(users=1, seed=57, lat=cells.plane.lat, lon=cells.plane.lon)
+    visits = count_visits(town.person(0), cells, town.zone)
+    (priors,) = region_priors(visits, cells.all_ids, {ALL_DAY: PERIODS[ALL_DAY]}).values()
+    return Profile(
+        cells.places(cells.all_ids), priors[ALL_DAY], backdrop=Backdrop((_SEINE,), _NAMES)
+    )

@@ -1,19 +1,24 @@
-"""Read a profile from a file: a table of places with a prior, or GeoJSON regions."""
+"""Profiles in files: a table of places with a prior, or GeoJSON regions; read and written."""
 
 from __future__ import annotations
 
 import io
 import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from whereish.errors import FormatError, InputError
+from whereish.files import check_writable, new_folder, write_whole
 from whereish.places import Array, Places
 from whereish.profiles.profile import Profile
 
 _KINDS = ".csv, .json, .geojson or .parquet"
+_CELL = ("width_km", "height_km")
 _COORDINATES = (("x_km", "y_km"), ("lat", "lon"))
 
 
@@ -21,7 +26,8 @@ def read_profile(path: str | Path, *, normalise: bool = False) -> Profile:
     """Read places and a prior.
 
     A CSV, JSON or Parquet table needs the columns ``x_km, y_km, prior`` or ``lat, lon, prior``;
-    other columns are ignored. JSON may be a list of records or a mapping of columns. In GeoJSON
+    where the places are cells, ``width_km`` and ``height_km`` say how large; other columns are
+    ignored. JSON may be a list of records or a mapping of columns. In GeoJSON
     every feature is a region of any shape with a property ``prior``; its place is a
     representative point inside.
 
@@ -62,6 +68,118 @@ def read_profile(path: str | Path, *, normalise: bool = False) -> Profile:
         raise InputError(f"profile {file}: {_one_line(wrong)}") from wrong
     except OSError as wrong:
         raise InputError(f"profile {file} cannot be read: {wrong.strerror}") from wrong
+
+
+def write_profile(path: str | Path, profile: Profile) -> None:
+    """Write a profile to a file that only its owner may read, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        ``.csv``, ``.json`` or ``.parquet`` for a table, ``.geojson`` for the regions.
+    """
+    if not isinstance(profile, Profile):
+        raise InputError(f"a profile is needed, got {type(profile).__name__}")
+    write_whole(path, _content(check_profile_file(path), profile), private=True)
+
+
+def check_profile_file(path: str | Path) -> str:
+    """Return the kind of file a profile would be written to, if it can be."""
+    kind = Path(path).suffix.lower()
+    if kind not in (".csv", ".json", ".parquet", ".geojson"):
+        raise InputError(f"a profile's file must end in {_KINDS}, got {Path(path).name!r}")
+    check_writable(path)
+    return kind
+
+
+def check_profiles_target(path: str | Path) -> None:
+    """Raise InputError unless the profiles of many people can be written there."""
+    if Path(path).suffix.lower() == ".parquet":
+        check_writable(path)
+    elif Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir())):
+        raise InputError(f"output must be a new folder or a .parquet file, got {path}")
+
+
+def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
+    """Write the profiles of many people: a folder of CSV files, or one Parquet table.
+
+    Parameters
+    ----------
+    path
+        A new folder, which only its owner may enter and which gets a file a person; or a
+        ``.parquet`` file, whose column ``user`` says whose each row is.
+    """
+    import polars as pl
+
+    if Path(path).suffix.lower() == ".parquet":
+        parts = [
+            pl.DataFrame({"user": [user] * len(who.places), **_as_columns(who)})
+            for user, who in profiles.items()
+        ]
+        whole = io.BytesIO()
+        pl.concat(parts).write_parquet(whole)
+        write_whole(path, whole.getvalue(), private=True)
+        return
+    with new_folder(path, private=True) as folder:
+        for name, who in zip(_file_names(list(profiles)), profiles.values(), strict=True):
+            write_whole(folder / f"{name}.csv", _content(".csv", who), private=True)
+
+
+def _file_names(users: list[str]) -> list[str]:
+    """Return a name that any disk takes for everybody, and no name twice."""
+    taken: set[str] = set()
+    names = []
+    for user in users:
+        plain = re.sub(r"[^\w-]+", "_", user)[:100] or "_"
+        name, number = plain, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{plain}-{number}"
+        taken.add(name.lower())
+        names.append(name)
+    return names
+
+
+def _as_columns(profile: Profile) -> dict[str, Any]:
+    places = profile.places
+    names, points = (
+        (("x_km", "y_km"), places.xy) if places.latlon is None else (("lat", "lon"), places.latlon)
+    )
+    columns: dict[str, Any] = dict(zip(names, points.T, strict=True))
+    columns["prior"] = profile.prior
+    if places.cell_km is not None:
+        columns |= {n: [km] * len(places) for n, km in zip(_CELL, places.cell_km, strict=True)}
+    return columns
+
+
+def _content(kind: str, profile: Profile) -> bytes:
+    import polars as pl
+
+    if kind == ".geojson":
+        return _as_geojson(profile)
+    table = pl.DataFrame(_as_columns(profile))
+    if kind == ".json":
+        return (json.dumps(table.to_dicts(), indent=1) + "\n").encode()
+    stream = io.BytesIO()
+    if kind == ".csv":
+        table.write_csv(stream)
+    else:
+        table.write_parquet(stream)
+    return stream.getvalue()
+
+
+def _as_geojson(profile: Profile) -> bytes:
+    from shapely.geometry import Point, mapping
+
+    places = profile.places
+    if places.latlon is None:
+        raise InputError("GeoJSON needs places on the earth, got places in a plane: write .csv")
+    shapes = profile.regions or [Point(lon, lat) for lat, lon in places.latlon]
+    features = [
+        {"type": "Feature", "properties": {"prior": share}, "geometry": mapping(shape)}
+        for share, shape in zip(profile.prior.tolist(), shapes, strict=True)
+    ]
+    return json.dumps({"type": "FeatureCollection", "features": features}).encode()
 
 
 def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
@@ -131,6 +249,11 @@ def _from_columns(columns: dict[str, list[Any]], normalise: bool) -> Profile:
     points = np.column_stack([_numbers(first, columns[first]), _numbers(second, columns[second])])
     prior = _prior(_numbers("prior", columns["prior"]), normalise)
     places = Places.from_xy(points) if first == "x_km" else Places.from_latlon(points)
+    if all(name in columns for name in _CELL):
+        sizes = np.column_stack([_numbers(name, columns[name]) for name in _CELL])
+        if (sizes != sizes[0]).any() or (sizes <= 0).any():
+            raise FormatError("width_km and height_km must be positive and the same in every row")
+        places = replace(places, cell_km=(float(sizes[0, 0]), float(sizes[0, 1])))
     return Profile(places, prior)
 
 

@@ -1,64 +1,48 @@
 """Traces: who was where and when, read from the files that people and researchers have.
 
 Whatever the format, what comes out are batches of one table: ``user`` (text), ``time`` (UTC),
-``lat`` and ``lon`` (degrees). A batch is a person or a file, never the whole set. Rows that cannot
-be used are dropped, counted, and told by file and line; no message holds a coordinate.
+``lat`` and ``lon`` (degrees). A batch is a person, some files or a part of one, never the whole
+set. Rows that cannot be used are dropped, counted, and told by file and line; no message holds a
+coordinate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+import json
+import os
+import queue
+import re
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from whereish.errors import FormatError, InputError
+from whereish.errors import FormatError, InputError, WhereishError
+from whereish.profiles import formats
+from whereish.profiles.documents import document_frames
+from whereish.profiles.formats import COLUMNS, LARGE_BYTES, Funnel, clean, open_bytes, schema
 from whereish.threads import cores
 
-KINDS = ("geolife", "t-drive", "csv", "parquet")
-_COLUMNS = ("user", "time", "lat", "lon")
-_OTHER_NAMES = {
-    "user": ("user", "user_id", "userid", "uid", "id", "taxi_id", "device", "device_id"),
-    "time": ("time", "timestamp", "datetime", "date_time", "date", "when"),
-    "lat": ("lat", "latitude"),
-    "lon": ("lon", "lng", "longitude"),
-}
-_PLT_HEADER = 6
-_FIRST_YEAR, _LAST_YEAR = 1990, 2100
-_LINES_TOLD = 5
+if TYPE_CHECKING:
+    import polars as pl
 
-
-@dataclass
-class Funnel:
-    """What became of the rows that were read.
-
-    Attributes
-    ----------
-    files, rows, kept
-        How many there were, and how many rows could be used.
-    unreadable, impossible, untimely
-        Rows that are not numbers and a time; with coordinates that no place has, or 0, 0, where
-        receivers are that do not know; or of a time when nobody had a receiver.
-    broken
-        Files that could not be read at all, with the reason.
-    where
-        File and line of the first rows that could not be read.
-    """
-
-    files: int = 0
-    rows: int = 0
-    kept: int = 0
-    unreadable: int = 0
-    impossible: int = 0
-    untimely: int = 0
-    broken: list[tuple[str, str]] = field(default_factory=list)
-    where: list[tuple[str, int]] = field(default_factory=list)
-
-    @property
-    def dropped(self) -> int:
-        """How many rows were dropped."""
-        return self.rows - self.kept
+KINDS = ("geolife", "t-drive", "csv", "parquet", "gpx", "geojson", "google")
+_SUFFIXES = {
+    ".plt": "geolife", ".txt": "t-drive", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet",
+    ".pq": "parquet", ".gpx": "gpx", ".geojson": "geojson", ".json": "json",
+}  # fmt: skip
+# Where a folder holds several kinds, the one that says most about people is meant.
+_RANK = ("geolife", "google", "gpx", "geojson", "parquet", "t-drive", "csv")
+_TAXI_LINE = re.compile(rb"\xef?\xbb?\xbf?\s*\d+\s*,\s*\d{4}-\d\d?-\d\d?[ T][\d:]+\s*,[^,]*,[^,]*$")
+_GOOGLE_KEYS = (b'"locations"', b'"timelineObjects"', b'"semanticSegments"', b'"rawSignals"')
+_FILES_A_BATCH = 200
+# T-Drive's clock is Beijing's; GPX and Google say theirs; GeoLife's is Greenwich.
+_CLOCKS = {"t-drive": "Asia/Shanghai"}
+Made = TypeVar("Made")
+Progress = Callable[[int, int, int], object]
 
 
 @dataclass(frozen=True)
@@ -70,21 +54,45 @@ class Traces:
     kind
         One of `KINDS`.
     groups
-        A name and the files of each batch: a person's for GeoLife, otherwise one file's.
+        Whose they are, where the files' places tell, and the files of each batch.
     columns
-        The names of user, time, lat and lon in a table; user is None if it has no such column.
+        What the columns of a table are called.
+    zone
+        The time zone of times that do not say theirs.
+    person
+        All of it is this person's, whatever the files say.
+    users
+        Read only these people.
+    strict
+        Rows and files that cannot be used are an error.
     """
 
     kind: str
-    groups: tuple[tuple[str, tuple[Path, ...]], ...]
-    columns: tuple[str | None, str, str, str] | None = None
+    groups: tuple[tuple[str | None, tuple[Path, ...]], ...] = field(repr=False)
+    columns: dict[str, str] | None = None
+    zone: str = "UTC"
+    person: str | None = None
+    users: frozenset[str] | None = None
     strict: bool = False
+    root: Path = field(default=Path("."), repr=False)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files, in the order in which they are read."""
+        return tuple(file for _, files in self.groups for file in files)
+
+    @property
+    def tells_people(self) -> bool:
+        """Whether the data itself says whose each point is."""
+        if self.kind in ("geolife", "t-drive"):
+            return True
+        if self.kind not in ("csv", "parquet"):
+            return False
+        return formats.find_columns(self.kind, self.files[0], self.columns).user is not None
 
     def batches(
-        self,
-        funnel: Funnel | None = None,
-        progress: Callable[[int, int, int], object] | None = None,
-    ) -> Iterator[Any]:
+        self, funnel: Funnel | None = None, progress: Progress | None = None
+    ) -> Iterator[pl.DataFrame]:
         """Yield polars tables with the columns user, time, lat and lon.
 
         Parameters
@@ -99,119 +107,208 @@ class Traces:
         FormatError
             If the traces were opened with ``strict`` and something cannot be used.
         """
-        funnel = Funnel() if funnel is None else funnel
-        files = sum(len(paths) for _, paths in self.groups)
-        with ThreadPoolExecutor(cores()) as pool:
-            # Read one batch ahead on every core, and hold no more than that.
-            jobs: list[Any] = []
-            waiting = iter(self.groups)
-            while True:
-                for group in waiting:
-                    jobs.append(pool.submit(self._read, *group))
-                    if len(jobs) > cores():
-                        break
-                if not jobs:
-                    return
-                table, seen = jobs.pop(0).result()
-                _add(funnel, seen)
-                if self.strict and (seen.dropped or seen.broken):
-                    raise FormatError(_complaint(seen))
-                if progress is not None:
-                    progress(funnel.files, files, funnel.rows)
-                if len(table):
-                    yield table
+        for batch in self.map(lambda table: table, funnel, progress):
+            if len(batch):
+                yield batch
 
-    def _read(self, name: str, files: tuple[Path, ...]) -> tuple[Any, Funnel]:
+    def map(
+        self,
+        function: Callable[[pl.DataFrame], Made],
+        funnel: Funnel | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Made]:
+        """Yield what a function makes of each batch, in order; it is called on every core."""
+        funnel = Funnel() if funnel is None else funnel
+        files, rows_before = len(self.files), funnel.rows
+        for made, seen in _ahead(self.groups, lambda *group: self._read(function, *group)):
+            funnel.add(seen)
+            if self.strict and (seen.dropped or seen.broken):
+                raise FormatError(seen.complaint())
+            if progress is not None:
+                progress(funnel.files, files, funnel.rows - rows_before)
+            yield made
+
+    def digest(self) -> str:
+        """Return a digest of the content of all files, and of how they are read."""
+
+        def one(file: Path) -> bytes:
+            told = hashlib.blake2b(digest_size=20)
+            try:
+                with file.open("rb") as stream:
+                    while chunk := stream.read(1 << 20):
+                        told.update(chunk)
+            except OSError as wrong:
+                return type(wrong).__name__.encode()
+            return told.digest()
+
+        users = None if self.users is None else sorted(self.users)
+        how = [self.kind, self.columns, self.zone, self.person, users, self.strict]
+        whole = hashlib.blake2b(json.dumps(how).encode(), digest_size=20)
+        with ThreadPoolExecutor(cores()) as pool:
+            for (user, files), told in zip(
+                self.groups, pool.map(lambda group: [one(f) for f in group[1]], self.groups),
+                strict=True,
+            ):  # fmt: skip
+                names = [str(self._name(file)) for file in files]
+                whole.update(json.dumps([user, names]).encode() + b"".join(told))
+        return whole.hexdigest()
+
+    def _name(self, file: Path) -> Path:
+        return file.relative_to(self.root) if file.is_relative_to(self.root) else file
+
+    def _read(
+        self, function: Callable[[pl.DataFrame], Made], user: str | None, files: tuple[Path, ...]
+    ) -> Iterator[tuple[Made, Funnel]]:
+        """Read the files of a batch, part by part; one that is broken is left out and counted."""
         import polars as pl
 
-        seen, tables = Funnel(files=len(files)), []
-        for chunk in (files[start : start + 200] for start in range(0, len(files), 200)):
-            try:
-                tables.append(self._table(pl, name, chunk))
-            except (pl.exceptions.PolarsError, OSError):
-                # One of them is broken: find out which.
-                for file in chunk:
-                    try:
-                        tables.append(self._table(pl, name, (file,)))
-                    except (pl.exceptions.PolarsError, OSError) as wrong:
-                        if isinstance(wrong, pl.exceptions.NoDataError):
-                            continue  # nothing in it is nothing wrong
-                        seen.broken.append((str(file), type(wrong).__name__))
-        if not tables:
-            return pl.DataFrame(schema=_schema(pl)), seen
-        return _clean(pl, pl.concat(tables), seen)
+        for chunk in (files[s : s + _FILES_A_BATCH] for s in range(0, len(files), _FILES_A_BATCH)):
+            there = tuple(file for file in chunk if _size(file) > 0)
+            whole = Funnel(files=len(chunk))
+            tables = []
+            for frame, broken in self._unbroken(user, there):
+                table, seen = clean(frame) if frame is not None else (None, Funnel())
+                seen.broken = [*broken, *seen.broken]
+                whole.add(seen)
+                if table is not None:
+                    tables.append(self._whose(table))
+                if whole.rows >= formats.ROWS_A_FRAME:
+                    yield function(pl.concat(tables)), whole
+                    whole, tables = Funnel(), []
+            if tables or whole.files or whole.broken:
+                table = pl.concat(tables) if tables else pl.DataFrame(schema=schema())
+                yield function(table), whole
 
-    def _table(self, pl: Any, name: str, files: tuple[Path, ...]) -> Any:
-        """Read some files of a kind, and give the columns their names and kinds."""
-        there = [file for file in files if file.stat().st_size > 0]
-        if not there:
-            raise pl.exceptions.NoDataError("empty")
-        text = {
-            "has_header": False,
-            "infer_schema": False,
-            "truncate_ragged_lines": True,
-            "include_file_paths": "file",
-            "encoding": "utf8-lossy",
-            "glob": False,
-        }
+    def _unbroken(
+        self, user: str | None, files: tuple[Path, ...]
+    ) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
+        """Yield the frames of some files; when one is broken, find out which."""
+        import polars as pl
+
+        given = 0
+        try:
+            for frame in self._frames(user, files) if files else ():
+                given += 1
+                yield frame, []
+        except (pl.exceptions.PolarsError, OSError, EOFError, FormatError) as wrong:
+            if len(files) > 1 and not given:
+                for file in files:
+                    yield from self._unbroken(user, (file,))
+            elif not isinstance(wrong, pl.exceptions.NoDataError):
+                # What a reader says of a bad row may hold the row; what we say does not.
+                reason = str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
+                yield None, [(str(file), reason) for file in files]
+        except BaseException as wrong:
+            if type(wrong).__name__ != "PanicException":  # polars gives up on some damaged files
+                raise
+            yield None, [(str(file), "damaged") for file in files]
+
+    def _frames(self, user: str | None, files: tuple[Path, ...]) -> Iterator[pl.DataFrame]:
         if self.kind == "geolife":
-            raw = pl.scan_csv(there, skip_rows=_PLT_HEADER, **text)
-            lat, lon, _, _, _, day, hour = _first(pl, raw, 7)
-            when = pl.concat_str([day.str.strip_chars(), hour.str.strip_chars()], separator=" ")
-            owner = pl.lit(name)
+            yield from formats.plt_frames(user or "", files, self.zone)
         elif self.kind == "t-drive":
-            raw = pl.scan_csv(there, **text)
-            owner, when, lon, lat = _first(pl, raw, 4)
+            yield from formats.taxi_frames(files, self.zone)
+        elif self.kind == "csv":
+            columns = formats.find_columns("csv", files[0], self.columns)
+            users = {str(file): _whose_file(self.root, file) for file in files}
+            yield from formats.csv_frames(users, files, columns, self.zone)
+        elif self.kind == "parquet":
+            for file in files:
+                columns = formats.find_columns("parquet", file, self.columns)
+                whose = _whose_file(self.root, file)
+                yield from formats.parquet_frames(whose, file, columns, self.zone)
         else:
-            return self._named_table(pl, name, there, text)
-        rows = raw.select(
-            owner.str.strip_chars().alias("user"),
-            when.str.strip_chars().alias("time"),
-            lat.str.strip_chars().cast(pl.Float64, strict=False).alias("lat"),
-            lon.str.strip_chars().cast(pl.Float64, strict=False).alias("lon"),
-            "file",
-        )
-        return _timed(pl, rows.collect())
+            for file in files:
+                yield from document_frames(self.kind, _whose_file(self.root, file), file, self.zone)
 
-    def _named_table(self, pl: Any, name: str, there: list[Path], text: dict[str, Any]) -> Any:
-        """Read a table with a heading, or what a Parquet file has."""
-        user, when, lat, lon = self.columns or (None, *_COLUMNS[1:])
-        if self.kind == "csv":
-            raw = pl.scan_csv(there, **(text | {"has_header": True}))
-        else:
-            raw = pl.scan_parquet(there, include_file_paths="file", glob=False)
-        moment = pl.col(when)
-        kind = raw.collect_schema()[when]
-        if kind == pl.String:
-            stamp = moment.str.strip_chars()
-        elif kind.is_numeric():
-            stamp = pl.from_epoch(moment.cast(pl.Int64), time_unit="s").dt.replace_time_zone("UTC")
-        else:
-            zone = getattr(kind, "time_zone", None)
-            stamp = moment.cast(pl.Datetime("us", zone))
-            stamp = stamp.dt.convert_time_zone("UTC") if zone else stamp.dt.replace_time_zone("UTC")
-        rows = raw.select(
-            (pl.lit(name) if user is None else pl.col(user).cast(pl.String)).alias("user"),
-            stamp.alias("time"),
-            pl.col(lat).cast(pl.Float64, strict=False).alias("lat"),
-            pl.col(lon).cast(pl.Float64, strict=False).alias("lon"),
-            "file",
-        ).collect()
-        if kind == pl.String:
-            return _timed(pl, rows)
-        return rows.with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")))
+    def _whose(self, table: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        if self.users is not None:
+            table = table.filter(pl.col("user").is_in(list(self.users)))
+        return table if self.person is None else table.with_columns(user=pl.lit(self.person))
 
 
-def open_traces(path: str | Path, kind: str | None = None, *, strict: bool = False) -> Traces:
+def _ahead(groups: tuple[Any, ...], read: Callable[..., Iterator[Made]]) -> Iterator[Made]:
+    """Read groups on every core, a little ahead of who consumes them, and yield in their order."""
+    stop, done = threading.Event(), object()
+    lines: list[queue.Queue[Any]] = [queue.Queue(2) for _ in groups]
+    numbers = iter(range(len(groups)))
+    taking = threading.Lock()
+    open_now = threading.Semaphore(cores() + 1)
+
+    def put(line: queue.Queue[Any], item: Any) -> None:
+        while not stop.is_set():
+            try:
+                line.put(item, timeout=0.2)
+                return
+            except queue.Full:
+                continue
+
+    def work() -> None:
+        while not stop.is_set():
+            # Not further ahead than a core each: what is read waits in memory.
+            if not open_now.acquire(timeout=0.2):
+                continue
+            with taking:
+                number = next(numbers, None)
+            if number is None:
+                open_now.release()
+                return
+            try:
+                for item in read(*groups[number]):
+                    put(lines[number], item)
+                    if stop.is_set():
+                        return
+                put(lines[number], done)
+            except BaseException as wrong:
+                put(lines[number], wrong)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(cores())]
+    for thread in threads:
+        thread.start()
+    try:
+        for line in lines:
+            while (item := line.get()) is not done:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+            open_now.release()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(timeout=5)
+
+
+def open_traces(
+    path: str | Path,
+    kind: str | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    zone: str | None = None,
+    person: str | None = None,
+    users: Collection[str] | None = None,
+    strict: bool = False,
+) -> Traces:
     """Find out what traces there are, without reading them yet.
 
     Parameters
     ----------
     path
-        GeoLife's folder (or its ``Data``), T-Drive's folder of text files, a folder of CSV or
-        Parquet files, or one such file.
+        A file or a folder: GeoLife's (or its ``Data``), T-Drive's text files, CSV or Parquet
+        tables, GPX, GeoJSON, or a Google location history (Takeout's, or the phone's Timeline).
+        Any of them may be packed by gzip.
     kind
         One of `KINDS`, if it is not to be found out.
+    columns
+        What the columns of a table are called: some of user, time, lat and lon.
+    zone
+        The time zone of times that do not say theirs; by default UTC, and Beijing's for T-Drive.
+    person
+        All of it is this person's. Otherwise, where the data does not say, everything in one
+        folder (or file) at the top is one person's, who is called by its name.
+    users
+        Read only these people.
     strict
         Make rows and files that cannot be used an error.
 
@@ -224,148 +321,151 @@ def open_traces(path: str | Path, kind: str | None = None, *, strict: bool = Fal
         raise InputError(f"traces must be the name of a file or folder, got {path!r}")
     if kind is not None and kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    named = dict(columns or {})
+    if set(named) - set(COLUMNS):
+        raise InputError(f"columns must name some of {', '.join(COLUMNS)}, got {', '.join(named)}")
     root = Path(path)
+    files = _listed(root)
+    found = kind or _recognised(root, files)
+    chosen = files if len(files) == 1 else [file for file in files if _may_be(found, file)]
+    if not chosen:
+        raise FormatError(f"{root} has no {found} traces")
+    if users is not None and isinstance(users, str):
+        raise InputError("users must be a list of names, got one text")
+    some = None if users is None else frozenset(users)
+    base = root if root.is_dir() else root.parent
+    traces = Traces(
+        found, _grouped(found, chosen, some), named or None,
+        check_zone(zone or _CLOCKS.get(found, "UTC")), person, some, strict, base,
+    )  # fmt: skip
+    if found in ("csv", "parquet"):
+        _ = traces.tells_people  # a table without the columns is refused now, not after an hour
+    return traces
+
+
+def check_zone(zone: str) -> str:
+    """Check the name of a time zone."""
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(zone)
+    except (KeyError, ValueError, OSError, TypeError):
+        raise InputError(
+            f"zone must be the name of a time zone, like Europe/Paris or UTC, got {zone!r}"
+        ) from None
+    return zone
+
+
+def _listed(root: Path) -> list[Path]:
     try:
         if not root.exists():
             raise InputError(f"traces must be a file or folder that exists, got {root}")
-        files = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file())
+        if root.is_file():
+            return [root]
+        found = []
+        for folder, inner, names in os.walk(root):
+            inner[:] = sorted(name for name in inner if not name.startswith("."))
+            found += [Path(folder, name) for name in sorted(names) if not name.startswith(".")]
     except (OSError, ValueError) as wrong:
-        if isinstance(wrong, InputError):
+        if isinstance(wrong, WhereishError):
             raise
         raise InputError("traces must be a file or folder that can be read") from None
-    found = kind or _recognised(files)
-    if found == "geolife":
+    return found
+
+
+def _suffix(file: Path) -> str:
+    name = file.name.lower().removesuffix(".gz")
+    return _SUFFIXES.get("." + name.rpartition(".")[2], "") if "." in name else ""
+
+
+def _may_be(kind: str, file: Path) -> bool:
+    ending = _suffix(file)
+    if ending == "json":
+        return _sniffed(file) == kind
+    if kind == "csv" and ending == "t-drive":
+        return _sniffed(file) == "csv"
+    return ending == kind
+
+
+def _recognised(root: Path, files: list[Path]) -> str:
+    """Tell the kind of traces from the names of files, and of texts from how they begin."""
+    kinds = set()
+    for file in files:
+        ending = _suffix(file)
+        if ending in ("json", "t-drive", "csv", "") and ending not in kinds:
+            ending = _sniffed(file) if ending or len(files) == 1 else ""
+        kinds.add(ending)
+        if "geolife" in kinds:
+            break
+    for kind in _RANK:
+        if kind in kinds:
+            return kind
+    raise FormatError(
+        f"{root} must hold traces of a kind that is known ({', '.join(KINDS)}), or the kind be "
+        "named; an archive must be unpacked first"
+    )
+
+
+def _sniffed(file: Path) -> str:
+    """Tell what a text is from how it begins; "" if it is nothing known."""
+    try:
+        with open_bytes(file) as stream:
+            head = stream.read(1 << 16)
+    except (OSError, EOFError):
+        return ""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start[:4] == b"PAR1":
+        return "parquet"
+    if start[:1] == b"<":
+        return "gpx" if b"<gpx" in start else ""
+    if start[:1] in (b"{", b"["):
+        if any(key in start for key in _GOOGLE_KEYS):
+            return "google"
+        if b'"features"' in start or b'"geometry"' in start or b'"FeatureCollection"' in start:
+            return "geojson"
+        return "google" if start[:1] == b"[" and b'"startTime"' in start else ""
+    if start[:18].lower() == b"geolife trajectory":
+        return "geolife"
+    line = head.split(b"\n", 1)[0].rstrip(b"\r")
+    if _TAXI_LINE.match(line):
+        return "t-drive"
+    return "csv" if _suffix(file) == "csv" or (b"," in line and b"lat" in line.lower()) else ""
+
+
+def _grouped(
+    kind: str, files: list[Path], some: frozenset[str] | None
+) -> tuple[tuple[str | None, tuple[Path, ...]], ...]:
+    """Put files together that are read at once: a person's, or as many as make a batch."""
+    if kind == "geolife":
         people: dict[str, list[Path]] = {}
         for file in files:
-            if file.suffix.lower() == ".plt":
-                owner = file.parent.parent if file.parent.name == "Trajectory" else file.parent
-                people.setdefault(owner.name, []).append(file)
-        groups = tuple((name, tuple(paths)) for name, paths in sorted(people.items()))
-        columns = None
-    else:
-        suffixes = {"t-drive": (".txt",), "csv": (".csv",), "parquet": (".parquet", ".pq")}[found]
-        chosen = [file for file in files if root.is_file() or file.suffix.lower() in suffixes]
-        groups = tuple((file.stem, (file,)) for file in chosen)
-        columns = None if found == "t-drive" or not chosen else _named(found, chosen[0])
-    if not groups:
-        raise FormatError(f"{root} has no {found} traces")
-    return Traces(found, groups, columns, strict)
-
-
-def _recognised(files: list[Path]) -> str:
-    """Tell the kind of traces from the names of files, and the first line of a text."""
-    suffixes = {file.suffix.lower() for file in files}
-    if ".plt" in suffixes:
-        return "geolife"
-    if suffixes & {".parquet", ".pq"}:
-        return "parquet"
+            owner = file.parent.parent if file.parent.name == "Trajectory" else file.parent
+            people.setdefault(owner.resolve().name, []).append(file)
+        return tuple(
+            (name, tuple(paths))
+            for name, paths in sorted(people.items())
+            if some is None or name in some
+        )
+    groups: list[tuple[str | None, tuple[Path, ...]]] = []
+    held: list[Path] = []
+    size = 0
     for file in files:
-        if file.suffix.lower() in (".txt", ".csv") and file.stat().st_size > 0:
-            with file.open("rb") as stream:
-                line = stream.readline(400).decode("utf-8", "replace").strip("\ufeff\r\n ")
-            parts = line.split(",")
-            if len(parts) == 4 and parts[0].strip().isdigit() and parts[1][:2].isdigit():
-                return "t-drive"
-            if file.suffix.lower() == ".csv":
-                return "csv"
-    raise FormatError(
-        f"traces must be of a kind that is known ({', '.join(KINDS)}), or the kind be named"
-    )
+        if held and (size + _size(file) > LARGE_BYTES or len(held) == _FILES_A_BATCH):
+            groups.append((None, tuple(held)))
+            held, size = [], 0
+        held.append(file)
+        size += _size(file)
+    return (*groups, (None, tuple(held)))
 
 
-def _named(kind: str, file: Path) -> tuple[str | None, str, str, str]:
-    """Find the columns of a table by their usual names."""
-    import polars as pl
+def _whose_file(root: Path, file: Path) -> str:
+    """Name the person a file is of: the folder or file at the top that it is in, or is."""
+    top = file.relative_to(root).parts[0] if file.is_relative_to(root) else file.name
+    return top.split(".")[0] if top == file.name else top
 
+
+def _size(file: Path) -> int:
     try:
-        scan = (
-            pl.scan_csv(file, infer_schema=False, glob=False)
-            if kind == "csv"
-            else pl.scan_parquet(file, glob=False)
-        )
-        names = list(scan.collect_schema())
-    except (pl.exceptions.PolarsError, OSError) as wrong:
-        raise FormatError(f"{file} cannot be read: {type(wrong).__name__}") from None
-    lower = {name.strip("\ufeff ").lower(): name for name in reversed(names)}
-    found = [next((lower[n] for n in _OTHER_NAMES[c] if n in lower), None) for c in _COLUMNS]
-    user, when, lat, lon = found
-    if when is None or lat is None or lon is None:
-        raise FormatError(
-            f"{file} must have columns for time, lat and lon, got {', '.join(names[:12])}"
-        )
-    return user, when, lat, lon
-
-
-def _schema(pl: Any) -> dict[str, Any]:
-    kinds = (pl.String, pl.Datetime("us", "UTC"), pl.Float64, pl.Float64)
-    return dict(zip(_COLUMNS, kinds, strict=True))
-
-
-def _first(pl: Any, raw: Any, count: int) -> list[Any]:
-    """Return the first columns of a text without a heading."""
-    names = list(raw.collect_schema())[:-1]
-    if len(names) < count:
-        raise pl.exceptions.SchemaError("too few columns")
-    return [pl.col(name) for name in names[:count]]
-
-
-_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%.f", "%Y/%m/%d %H:%M:%S")
-
-
-def _timed(pl: Any, table: Any) -> Any:
-    """Read the times of a table: with a zone as they say, without one as UTC."""
-    text = table["time"]
-    plain = text.str.replace("T", " ", literal=True).str.strip_suffix("Z")
-    time = pl.Series("time", [None] * len(text), dtype=pl.Datetime("us", "UTC"))
-    for form in (*_FORMS, None):
-        # The usual form first: others are tried for what it does not fit.
-        if form is None:
-            more = text.str.to_datetime("%+", time_unit="us", strict=False, time_zone="UTC")
-        else:
-            more = plain.str.to_datetime(form, time_unit="us", strict=False)
-            more = more.dt.replace_time_zone("UTC")
-        time = time.zip_with(time.is_not_null(), more)
-        if time.null_count() == text.null_count():
-            break
-    return table.with_columns(time.alias("time"))
-
-
-def _clean(pl: Any, table: Any, seen: Funnel) -> tuple[Any, Funnel]:
-    """Drop and count rows that cannot be used."""
-    seen.rows = len(table)
-    bad = pl.any_horizontal(pl.col(name).is_null() for name in _COLUMNS)
-    unreadable = table.select("file", bad=bad).with_columns(
-        line=pl.int_range(pl.len()).over("file")
-    )
-    for file, line in unreadable.filter("bad").select("file", "line").head(_LINES_TOLD).rows():
-        seen.where.append((file, line + 1))
-    readable = table.filter(~bad)
-    seen.unreadable = len(table) - len(readable)
-    nowhere = (pl.col("lat").abs() < 1e-9) & (pl.col("lon").abs() < 1e-9)
-    possible = readable.filter(
-        pl.col("lat").is_between(-90, 90) & pl.col("lon").is_between(-180, 180) & ~nowhere
-    )
-    seen.impossible = len(readable) - len(possible)
-    timely = possible.filter(
-        pl.col("time").dt.year().is_between(_FIRST_YEAR, _LAST_YEAR, closed="left")
-    )
-    seen.untimely = len(possible) - len(timely)
-    seen.kept = len(timely)
-    return timely.select(_COLUMNS), seen
-
-
-def _add(whole: Funnel, part: Funnel) -> None:
-    for name in ("files", "rows", "kept", "unreadable", "impossible", "untimely"):
-        setattr(whole, name, getattr(whole, name) + getattr(part, name))
-    whole.broken += part.broken
-    whole.where += part.where[: max(0, _LINES_TOLD - len(whole.where))]
-
-
-def _complaint(seen: Funnel) -> str:
-    if seen.broken:
-        file, reason = seen.broken[0]
-        return f"{file} cannot be read ({reason})"
-    if seen.where:
-        file, line = seen.where[0]
-        return f"{file}: row {line} after the heading is not a user, a time and two numbers"
-    return f"{seen.dropped} rows have coordinates or times that nobody can have"
+        return file.stat().st_size
+    except OSError:
+        return 1  # it is there, and cannot be read: let the reader say so

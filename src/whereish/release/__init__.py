@@ -1,7 +1,6 @@
 """TRUST: what happens between a solver's answer and the numbers that may be sampled."""
 
 from whereish.release.container import pack, unpack
-from whereish.release.files import check_writable, write_whole
 from whereish.release.ledger import PERIODS, Entry, Ledger
 from whereish.release.repair import Repaired, repair
 from whereish.release.reports import OUTSIDE, Located, Reports, check_outside, locate
@@ -18,7 +17,6 @@ __all__ = [
     "Reports",
     "Rounded",
     "check_outside",
-    "check_writable",
     "cumulative",
     "draw",
     "locate",
@@ -27,5 +25,4 @@ __all__ = [
     "round_private",
     "to_counts",
     "unpack",
-    "write_whole",
 ]

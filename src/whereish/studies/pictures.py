@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from whereish.errors import InputError
+from whereish.files import check_writable, write_whole
 from whereish.measures import quality_loss
 from whereish.mechanisms import Mechanism
 from whereish.places import Array, LocalPlane, Places
 from whereish.profiles import Profile
 from whereish.programs import Spanner
-from whereish.release import check_writable, write_whole
 
 KINDS = ("png", "pdf", "svg")
 _INK, _PAPER, _WATER = "#22303c", "#fbfaf7", "#a9c9dd"

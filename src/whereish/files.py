@@ -1,10 +1,12 @@
-"""Write a file whole or not at all."""
+"""Write a file, or a folder of them, whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from whereish.errors import InputError
@@ -61,6 +63,35 @@ def write_whole(path: str | Path, content: bytes, *, private: bool = False) -> N
         if isinstance(wrong, OSError):
             raise InputError(f"output {file} cannot be written: {wrong.strerror}") from None
         raise
+
+
+@contextlib.contextmanager
+def new_folder(path: str | Path, *, private: bool = False) -> Iterator[Path]:
+    """Fill a new folder beside the one that is wanted; it takes its name when it is whole.
+
+    Parameters
+    ----------
+    private
+        Only the owner may enter it.
+    """
+    try:
+        target = Path(path).resolve()
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise InputError(f"output must be a new or empty folder, got {path}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except (OSError, ValueError, TypeError) as wrong:
+        if isinstance(wrong, InputError):
+            raise
+        raise InputError(f"output {path} cannot be made a folder") from None
+    try:
+        yield made
+        made.chmod(0o700 if private else 0o777 & ~_umask())
+        os.replace(made, target)
+    except OSError as wrong:
+        raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def _umask() -> int:

@@ -1,0 +1,375 @@
+"""The commands that make profiles: from traces, from a made-up city; and to forget them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import whereish as wh
+from whereish.cli.commands import AsJson
+from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.words import length_km
+from whereish.errors import InputError
+from whereish.profiles import (
+    ALL_DAY,
+    KINDS,
+    PAPER_CELL_KM,
+    PERIODS,
+    RADIUS_KM,
+    Portrait,
+    Regions,
+    Step,
+    Visits,
+    area_cells,
+    as_cell_km,
+    as_period,
+    busiest_window,
+    cache_folder,
+    check_profile_file,
+    check_profiles_target,
+    check_smooth,
+    check_zone,
+    enough_points,
+    inside,
+    portrait,
+    region_priors,
+    smoothed,
+)
+from whereish.profiles import forget as forget_kept
+from whereish.studies import km
+
+FORMATS = ("geolife", "parquet", "t-drive")
+_FILES_TOLD = 5
+_POOR = 0.8
+
+
+@command
+def profile(
+    traces: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TRACES", help="A file or folder of one of: " + ", ".join(KINDS) + "."
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o",
+            help=".csv, .json, .parquet or .geojson; of a group, a new folder or .parquet.",
+        ),
+    ],
+    places: Annotated[int, typer.Option(help="How many places.")] = 50,
+    zone: Annotated[
+        str | None, typer.Option(help="Time zone of hours and periods, like Europe/Paris.")
+    ] = None,
+    period: Annotated[
+        str, typer.Option(help="One of " + ", ".join(PERIODS) + "; or hours like 22-6.")
+    ] = ALL_DAY,
+    window: Annotated[
+        int | None,
+        typer.Option(help="Only the days in a row with most traces. Of a group: 90; 0 is all."),
+    ] = None,
+    area: Annotated[
+        str | None, typer.Option(help="SOUTH,WEST,NORTH,EAST in degrees, if not found out.")
+    ] = None,
+    radius: Annotated[str, typer.Option(help="How far an area that is found out reaches.")] = (
+        f"{RADIUS_KM:g}km"
+    ),
+    cell: Annotated[
+        str | None, typer.Option(help="Size of square cells: 500m, or 658m x 712m.")
+    ] = None,
+    h3: Annotated[
+        int | None, typer.Option("--h3", help="Hexagons of this resolution instead (extra h3).")
+    ] = None,
+    districts: Annotated[
+        Path | None, typer.Option(help="GeoJSON of regions of any shape instead.")
+    ] = None,
+    smooth: Annotated[
+        float, typer.Option(help="Share of the prior to spread over places nearby, like 0.05.")
+    ] = 0.0,
+    user: Annotated[
+        str | None, typer.Option(help="Take only this person of the traces.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="users: a profile of everybody, on the same places.")
+    ] = None,
+    own_places: Annotated[
+        bool, typer.Option("--own-places", help="Of a group: everybody's own places.")
+    ] = False,
+    at_least: Annotated[
+        int, typer.Option(help="Of a group: points one needs in every period.")
+    ] = 20,
+    top: Annotated[
+        int, typer.Option(help="Of a group: how many regions of each count for the score.")
+    ] = 30,
+    kind: Annotated[str | None, typer.Option(help="What TRACES are, if not found out.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Names of columns: time=when,lat=y,lon=x,user=who.")
+    ] = None,
+    clock: Annotated[
+        str | None, typer.Option(help="Time zone of times in the files that do not say theirs.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse traces with bad rows.")] = False,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Keep nothing for the next time.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Make a profile, places with a prior, from traces of where somebody was.
+
+    Says how much of the time it covers. What is read is kept for the next time in a folder that
+    only you may enter (whereish forget deletes it).
+    """
+    hours = _period(period)
+    if group not in (None, "users"):
+        raise InputError(f"group must be users, got {group!r}")
+    if zone is None and (group or hours != PERIODS[ALL_DAY]):
+        raise InputError("periods of the day need a time zone: --zone Europe/Paris, for instance")
+    zone = check_zone(zone or "UTC")
+    check_smooth(smooth)
+    if group is None:
+        check_profile_file(output)
+    else:
+        check_profiles_target(output)
+    regions, cell_km = _regions(area, cell, h3, districts)
+    reach_km = length_km(radius, "radius")
+    found = wh.open_traces(
+        traces, kind, columns=_columns(columns), zone=clock, strict=strict,
+        users=None if user is None else [user],
+    )  # fmt: skip
+    if group is None and user is None and not found.tells_people:
+        found = replace(found, person="me")
+    reading = _Reading(found)
+    cache = None if no_cache else cache_folder()
+    if group is None:
+        made = wh.personal_profile(
+            found, places, zone=zone, period=hours, window_days=window or None, regions=regions,
+            cell_km=cell_km, radius_km=reach_km, smooth=smooth, progress=reading, cache=cache,
+        )  # fmt: skip
+        reading.done(made.funnel)
+        facts = _say_person(made)
+        wh.write_profile(output, made.profile)
+    else:
+        if regions is None:
+            regions = area_cells(
+                found, cell_km or PAPER_CELL_KM, reach_km, zone, progress=reading, cache=cache
+            )
+        visits = wh.count_visits(found, regions, zone, progress=reading, cache=cache)
+        reading.done(visits.funnel)
+        window_days = (90 if window is None else window) or None
+        if own_places:
+            everybody, steps = _own(visits, places, hours, window_days, at_least, smooth)
+        else:
+            cohort = wh.paper_profiles(
+                visits, window_days=window_days, at_least=at_least, top=top, places=places
+            )
+            everybody, steps = _shared(cohort, hours, smooth), cohort.steps
+        facts = _say_group(everybody, steps)
+        wh.write_profiles(output, everybody)
+    say(f"Wrote {output} (readable by you only).")
+    if group is None:
+        say(
+            f"Next: whereish build {output} --ratio 2 --within 500m -o k.whereish "
+            "--picture picture.png"
+        )
+    if as_json:
+        emit({**facts, "rows": reading.facts, "output": str(output)})
+
+
+@command
+def city(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A new folder; for parquet, a file.")
+    ],
+    form: Annotated[
+        str, typer.Option("--format", help="One of: " + ", ".join(FORMATS) + ".")
+    ] = "geolife",
+    users: Annotated[int, typer.Option(help="How many people.")] = 100,
+    days: Annotated[int, typer.Option(help="How many days of each.")] = 90,
+    seed: Annotated[int, typer.Option(help="Which city: the same seed makes the same.")] = 0,
+    every: Annotated[int, typer.Option(help="Seconds between two points of a trace.")] = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Write the traces of made-up people, to try things out on."""
+    if form not in FORMATS:
+        raise InputError(f"format must be one of {', '.join(FORMATS)}, got {form!r}")
+    made = wh.SyntheticCity(users=users, days=days, seed=seed, every_s=every)
+    with waiting(f"making up {users:,} people") as tell:
+        write = {"geolife": made.write_geolife, "parquet": made.write_parquet,
+                 "t-drive": made.write_t_drive}[form]  # fmt: skip
+        write(output, lambda done: tell(f"{done:,} of {users:,}", done / users))
+    south, west, north, east = made.area
+    say(f"Wrote {output}: {users:,} made-up people in Paris, {days:,} days each.")
+    say(
+        f"Next: whereish profile {output} --group users --zone {made.zone} "
+        f"--area {south},{west},{north},{east} -o profiles"
+    )
+    if as_json:
+        emit({"output": str(output), "area": made.area, "zone": made.zone, "seed": seed})
+
+
+@command
+def forget(as_json: AsJson = False) -> None:
+    """Delete what whereish profile has kept of traces."""
+    folder = cache_folder()
+    count = forget_kept(folder)
+    say(f"Deleted {count} kept files from {folder}." if count else "Nothing was kept.")
+    if as_json:
+        emit({"deleted": count, "folder": str(folder)})
+
+
+class _Reading:
+    """Shows how far the reading of traces has come, and says at the end what was read."""
+
+    def __init__(self, traces: wh.Traces) -> None:
+        self._kind = traces.kind
+        self._bar: Any = None
+        self._start = time.perf_counter()
+        self.facts: dict[str, Any] = {}
+
+    def __call__(self, done: int, files: int, rows: int) -> None:
+        if self._bar is None:
+            self._bar = waiting(f"reading {files:,} {self._kind} files")
+            self._tell = self._bar.__enter__()
+            self._start = time.perf_counter()
+        rate = rows / max(time.perf_counter() - self._start, 1e-9)
+        self._tell(f"{done:,} files, {rows:,} rows, {rate:,.0f} rows a second", done / files)
+
+    def done(self, funnel: wh.Funnel) -> None:
+        """Say what was read and what was dropped; by file and line, never by what it says."""
+        self.close()
+        seconds = time.perf_counter() - self._start
+        took = f" in {seconds:.1f} s" if self._bar is not None else " (kept from an earlier run)"
+        say(f"Read {funnel.rows:,} rows from {funnel.files:,} {self._kind} files{took}.")
+        kinds = {
+            "unreadable": "not numbers and a time",
+            "impossible": "with impossible coordinates",
+            "untimely": "with impossible times",
+        }
+        told = [f"{getattr(funnel, n):,} {w}" for n, w in kinds.items() if getattr(funnel, n)]
+        if told:
+            say(f"Dropped {funnel.dropped:,} rows: {', '.join(told)}.")
+            for file, line, why in funnel.where:
+                say(f"  {file}, line {line}: {why}")
+        for file, reason in funnel.broken[:_FILES_TOLD]:
+            say(f"  {file} cannot be read ({reason})")
+        if len(funnel.broken) > _FILES_TOLD:
+            say(f"  and {len(funnel.broken) - _FILES_TOLD:,} more files")
+        self.facts = {**asdict(funnel), "dropped": funnel.dropped, "seconds": seconds}
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None and self._tell is not None:
+            self._bar.__exit__(None, None, None)
+            self._tell = None
+
+
+def _say_person(made: Portrait) -> dict[str, Any]:
+    where = made.profile.places
+    size = ""
+    if where.cell_km is not None:
+        size = f", cells of {km(where.cell_km[0])} x {km(where.cell_km[1])}"
+    say(f"{made.points:,} points (a region and an hour once) in {made.hours:,} hours of "
+        f"{made.days:,} days.")  # fmt: skip
+    say(
+        f"{len(where)} places{size}: {made.at_places:.0%} of the recorded time was spent there, "
+        f"{made.in_area:.0%} in the area around."
+    )
+    if made.visited < len(where):
+        say(f"{len(where) - made.visited} of them lie around those visited, to hide among.")
+    if made.at_places < _POOR * made.in_area:
+        say("More of it would be covered by more --places, or a larger --cell.")
+    if made.in_area < _POOR:
+        say("The rest was elsewhere: --area or --radius takes in more, or another place.")
+    return {
+        "places": len(where),
+        "cell_km": where.cell_km,
+        "points": made.points,
+        "hours": made.hours,
+        "days": made.days,
+        "share_of_time_in_area": made.in_area,
+        "share_of_time_at_places": made.at_places,
+        "places_visited": made.visited,
+        "steps": [asdict(step) for step in made.steps],
+    }
+
+
+def _say_group(everybody: dict[str, wh.Profile], steps: tuple[Step, ...]) -> dict[str, Any]:
+    for step in steps:
+        say(f"{step.users:>8,} people {step.points:>12,} points  {step.name}")
+    count = len(next(iter(everybody.values())).places)
+    say(f"{len(everybody):,} profiles of {count} places.")
+    return {
+        "users": len(everybody),
+        "places": count,
+        "steps": [asdict(step) for step in steps],
+    }
+
+
+def _shared(cohort: wh.Cohort, hours: tuple[int, int], smooth: float) -> dict[str, wh.Profile]:
+    """Return everybody's prior on the same places, in a period of the day."""
+    priors = region_priors(cohort.visits, cohort.ids, {"asked": hours})
+    return {
+        user: wh.Profile(cohort.places, smoothed(found["asked"], cohort.places, smooth))
+        for user, found in priors.items()
+        if found
+    }
+
+
+def _own(
+    visits: Visits, places: int, hours: tuple[int, int], window_days: int | None, at_least: int,
+    smooth: float,
+) -> tuple[dict[str, wh.Profile], tuple[Step, ...]]:  # fmt: skip
+    """Return everybody's own places and prior."""
+    now = visits if window_days is None else busiest_window(visits, window_days)
+    now = enough_points(inside(now), at_least)
+    now = now.then("in the period", now.during(hours))
+    if not now.users:
+        raise InputError(f"nobody has {at_least} points in the area in every period")
+    made = {user: portrait(now, user, places, smooth=smooth).profile for user in now.users}
+    return made, now.steps
+
+
+def _period(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    if dash and first.strip().isdigit() and last.strip().isdigit():
+        return as_period((int(first), int(last)))
+    return as_period(text)
+
+
+def _columns(text: str | None) -> dict[str, str] | None:
+    if text is None:
+        return None
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(mark and name.strip() and value.strip() for name, mark, value in pairs):
+        raise InputError(f"columns must be like time=when,lat=y,lon=x, got {text!r}")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _regions(
+    area: str | None, cell: str | None, h3: int | None, districts: Path | None
+) -> tuple[Regions | None, tuple[float, float] | None]:
+    """Return the regions that were asked for, if any, and the size of square ones."""
+    if sum(asked is not None for asked in (h3, districts, cell)) > 1:
+        raise InputError("regions are of one kind: --cell, --h3 or --districts")
+    if area is not None and (h3 is not None or districts is not None):
+        raise InputError("--area goes with square cells; --radius limits --h3")
+    sizes = None if cell is None else [length_km(part, "cell") for part in cell.split("x")]
+    if sizes is not None and len(sizes) > 2:
+        raise InputError(f"cell must be like 500m or 658m x 712m, got {cell!r}")
+    cell_km = None if sizes is None else as_cell_km((sizes[0], sizes[-1]))
+    if h3 is not None:
+        return wh.H3Cells(h3), None
+    if districts is not None:
+        return wh.Districts.read(districts), None
+    if area is None:
+        return None, cell_km
+    try:
+        south, west, north, east = (float(part) for part in area.split(","))
+    except ValueError:
+        raise InputError(f"area must be SOUTH,WEST,NORTH,EAST in degrees, got {area!r}") from None
+    return wh.SquareCells.over(south, west, north, east, cell_km or PAPER_CELL_KM), cell_km

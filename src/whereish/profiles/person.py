@@ -1,0 +1,313 @@
+"""One person's profile: an area, a grid and the places picked from the person's own traces.
+
+The grid does not lie where its owner does: the plane touches the earth at a tenth of a degree, and
+cells are counted from there, so that no centre of a cell is anybody's home.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whereish.errors import InputError
+from whereish.places import Array, LocalPlane, Places, as_number, as_whole, euclidean
+from whereish.profiles.formats import Funnel
+from whereish.profiles.pipeline import busiest_window
+from whereish.profiles.profile import Profile
+from whereish.profiles.regions import (
+    ELSEWHERE,
+    PAPER_CELL_KM,
+    DegreeTiles,
+    Districts,
+    Ids,
+    Regions,
+    SquareCells,
+    as_cell_km,
+)
+from whereish.profiles.traces import Progress, Traces
+from whereish.profiles.visits import ALL_DAY, Step, Visits, count_visits
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_FINE_KM = 0.1
+_FACTORS = (1, 2, 4, 8, 16)  # cells of 100, 200, 400, 800 and 1,600 m
+_WELL_COVERED = 0.9
+RADIUS_KM = 25.0
+SMOOTH_KM = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Portrait:
+    """A person's profile, and how much of the person's life it covers.
+
+    Attributes
+    ----------
+    profile
+        Places and prior.
+    user
+        Whose it is.
+    points, hours, days
+        How many points were counted (the same region in the same hour once), and in how many
+        hours of how many days anything was recorded.
+    in_area, at_places
+        Share of the recorded time in the area, and at the places: an hour counts as one, shared
+        out among the regions it was spent in.
+    visited
+        How many of the places the person was seen at; the others lie around them.
+    steps, funnel
+        What each step left, and what became of the rows that were read.
+    """
+
+    profile: Profile
+    user: str
+    points: int
+    hours: int
+    days: int
+    in_area: float
+    at_places: float
+    visited: int
+    steps: tuple[Step, ...] = field(default=(), repr=False)
+    funnel: Funnel = field(default_factory=Funnel, repr=False)
+
+
+def personal_profile(
+    traces: Traces | pl.DataFrame,
+    places: int = 50,
+    *,
+    zone: str = "UTC",
+    period: str | tuple[int, int] = ALL_DAY,
+    window_days: int | None = None,
+    regions: Regions | None = None,
+    cell_km: tuple[float, float] | None = None,
+    radius_km: float = RADIUS_KM,
+    smooth: float = 0.0,
+    progress: Progress | None = None,
+    cache: Path | None = None,
+) -> Portrait:
+    """Make one person's profile from the person's traces.
+
+    Parameters
+    ----------
+    places
+        How many. Where the person was seen at fewer, the ones around them are added, because
+        one hides among them too.
+    zone, period
+        By whose clock, and which hours of the day count.
+    window_days
+        Take only the so many days in a row with the most traces.
+    regions
+        Given regions; otherwise square cells around where the person is most of the time.
+    cell_km
+        Width and height of these cells; otherwise the smallest of 100, 200, 400, 800 and 1,600 m
+        with which the places cover 90 % of the time in the area, or the largest.
+    radius_km
+        How far the area reaches from its middle.
+    smooth
+        Share of the prior that is spread over places nearby: for times when one was not recorded.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to count, or more than one person.
+    """
+    as_whole("places", places, 2)
+    as_number("radius_km", radius_km, unit="km")
+    check_smooth(smooth)
+    around = None
+    if not isinstance(regions, SquareCells | Districts):
+        middle = find_middle(_counted(traces, DegreeTiles(), zone, progress, cache), radius_km)
+        around = (middle, radius_km)
+        if regions is None:
+            size = (_FINE_KM, _FINE_KM) if cell_km is None else as_cell_km(cell_km)
+            regions = SquareCells(middle, size)
+    visits = _counted(traces, regions, zone, progress, cache)
+    if window_days is not None:
+        visits = busiest_window(visits, window_days)
+    visits = visits.then("in the period", visits.during(period))
+    visits = _nearby(visits, around)
+    if isinstance(regions, SquareCells) and regions.columns is None and cell_km is None:
+        visits = _best_size(visits, regions, places)
+    return portrait(visits, visits.users[0] if visits.users else "", places, smooth=smooth)
+
+
+def portrait(visits: Visits, user: str, places: int, *, smooth: float = 0.0) -> Portrait:
+    """Make the profile of one of the people that visits are of, at the person's own places."""
+    check_smooth(smooth)
+    alone = visits.table.filter(user=user)
+    ids, counts = _most_visited(alone["region"].to_numpy(), places)
+    if len(ids) == 0:
+        raise InputError(
+            "traces must hold a point in the area and the period, got none: choose another area, "
+            "radius or period"
+        )
+    share = _time_share(replace(visits, table=alone), ids)
+    more = visits.regions.around(ids, places - len(ids)) if len(ids) < places else ids[:0]
+    chosen = np.concatenate([ids, more])
+    if len(chosen) < 2:
+        raise InputError("a profile needs at least 2 places, and there is only one region")
+    prior = np.concatenate([counts, np.zeros(len(more))]) / counts.sum()
+    order = np.argsort(chosen, kind="stable")
+    where = visits.regions.places(chosen[order])
+    shapes = None if where.cell_km else tuple(visits.regions.shapes(chosen[order]))
+    profile = Profile(where, smoothed(prior[order], where, smooth), shapes)
+    area = _time_share(replace(visits, table=alone), None)
+    return Portrait(
+        profile, user, len(alone), alone["hour"].n_unique(), alone["day"].n_unique(), area, share,
+        len(ids), visits.steps, visits.funnel,
+    )  # fmt: skip
+
+
+def area_cells(
+    traces: Traces | pl.DataFrame,
+    cell_km: tuple[float, float] = PAPER_CELL_KM,
+    radius_km: float = RADIUS_KM,
+    zone: str = "UTC",
+    *,
+    progress: Progress | None = None,
+    cache: Path | None = None,
+) -> SquareCells:
+    """Return square cells over the area where people are most of the time."""
+    as_number("radius_km", radius_km, unit="km")
+    width, height = as_cell_km(cell_km)
+    tiles = count_visits(traces, DegreeTiles(), zone, progress=progress, cache=cache)
+    columns, rows = (2 * int(np.ceil(radius_km / side)) for side in (width, height))
+    corner = (-columns * width / 2, -rows * height / 2)
+    return SquareCells(find_middle(tiles, radius_km), (width, height), corner, columns, rows)
+
+
+def find_middle(visits: Visits, radius_km: float) -> LocalPlane:
+    """Return the tenth of a degree around which most time was spent."""
+    import polars as pl
+
+    weights = _weighted(visits).group_by("region").agg(time=pl.col("share").sum()).sort("region")
+    if len(weights) == 0:
+        raise InputError("traces must hold at least one point that can be used, got none")
+    heaviest = weights.sort("time", "region", descending=[True, False]).head(400).sort("region")
+    time = heaviest["time"].to_numpy()
+    lat, lon = DegreeTiles().middles(heaviest["region"].to_numpy())
+    near = _apart_km(lat, lon, lat[:, None], lon[:, None]) <= radius_km
+    best = int(np.argmax(near @ time))
+    east = (lon - lon[best] + 180) % 360 - 180  # the date line is an ordinary place
+    weight = near[best] * time / (near[best] @ time)
+    middle = (lon[best] + weight @ east + 180) % 360 - 180
+    return LocalPlane(round(float(weight @ lat), 1), round(float(middle), 1))
+
+
+def _apart_km(lat: Array, lon: Array, other_lat: Array, other_lon: Array) -> Array:
+    """Return distances on a sphere: good enough to tell near from far."""
+    a, b, c, d = (np.radians(angle) for angle in (lat, lon, other_lat, other_lon))
+    chord = np.sin((a - c) / 2) ** 2 + np.cos(a) * np.cos(c) * np.sin((b - d) / 2) ** 2
+    return np.asarray(2 * 6371.0 * np.arcsin(np.sqrt(np.clip(chord, 0, 1))))
+
+
+def smoothed(prior: Array, places: Places, share: float, reach_km: float = SMOOTH_KM) -> Array:
+    """Spread a share of a prior over places nearby, less the further away they are.
+
+    >>> spots = Places.from_xy([[0, 0], [0.5, 0], [9, 0]])
+    >>> smoothed(np.array([1.0, 0, 0]), spots, 0.1).round(3).tolist()
+    [0.973, 0.027, 0.0]
+    """
+    check_smooth(share)
+    if share == 0:
+        return np.asarray(prior)
+    near = np.exp(-euclidean(places) / reach_km)
+    spread = np.asarray(prior) @ (near / near.sum(axis=1, keepdims=True))
+    mixed = (1 - share) * np.asarray(prior) + share * spread
+    return np.asarray(mixed / mixed.sum())
+
+
+def check_smooth(share: float) -> None:
+    """Check the share of a prior that is to be spread."""
+    if not 0 <= as_number("smooth", share, above=-1) <= 1:
+        raise InputError(f"smooth must be a share from 0 to 1, got {share!r}")
+
+
+def _counted(
+    traces: Traces | pl.DataFrame,
+    regions: Regions,
+    zone: str,
+    progress: Progress | None,
+    cache: Path | None,
+) -> Visits:
+    """Count the visits of one person, and refuse several."""
+    visits = count_visits(traces, regions, zone, progress=progress, cache=cache)
+    people = visits.users
+    if len(people) > 1:
+        raise InputError(
+            f"traces must be of one person, got {len(people)}: name one (--user {people[0]}), or "
+            "make a profile of each (--group users)"
+        )
+    if not people:
+        reason = visits.funnel.complaint() if visits.funnel.rows or visits.funnel.broken else ""
+        raise InputError(
+            "traces must hold at least one point that can be used, got none"
+            + (f": {reason}" if reason else "")
+        )
+    return visits
+
+
+def _nearby(visits: Visits, around: tuple[LocalPlane, float] | None) -> Visits:
+    """Call elsewhere what is further from the middle than the area reaches."""
+    import polars as pl
+
+    if around is None:
+        return visits
+    middle, radius_km = around
+    ids = visits.table["region"].unique().sort().to_numpy()
+    ids = ids[ids != ELSEWHERE]
+    if len(ids) == 0:
+        return visits
+    lat, lon = np.asarray(visits.regions.places(ids).latlon).T
+    away = _apart_km(lat, lon, np.array(middle.lat), np.array(middle.lon))
+    far = pl.Series(ids[away > radius_km], dtype=pl.Int64)
+    region = pl.when(pl.col("region").is_in(far.implode())).then(ELSEWHERE)
+    table = visits.table.with_columns(region=region.otherwise(pl.col("region")))
+    return visits.then(f"within {radius_km:g} km, or elsewhere", _distinct(table))
+
+
+def _distinct(table: pl.DataFrame) -> pl.DataFrame:
+    return table.unique().sort("user", "hour", "region")
+
+
+def _best_size(visits: Visits, cells: SquareCells, places: int) -> Visits:
+    """Return the visits to the smallest cells of which some places cover the time well."""
+    import polars as pl
+
+    column, row = SquareCells.grid(visits.table["region"].to_numpy())
+    nowhere = visits.table["region"].to_numpy() == ELSEWHERE
+    for factor in _FACTORS:
+        ids = np.where(nowhere, ELSEWHERE, cells.numbered(column // factor, row // factor))
+        table = _distinct(visits.table.with_columns(region=pl.Series(ids)))
+        coarse = replace(visits, table=table, regions=cells.coarser(factor))
+        best, _ = _most_visited(table["region"].to_numpy(), places)
+        if _time_share(coarse, best) >= _WELL_COVERED * _time_share(coarse, None):
+            break
+    return coarse
+
+
+def _most_visited(regions: Ids, places: int) -> tuple[Ids, Array]:
+    ids, counts = np.unique(regions[regions != ELSEWHERE], return_counts=True)
+    best = np.lexsort((ids, -counts))[:places]
+    return ids[best], counts[best].astype(np.float64)
+
+
+def _weighted(visits: Visits) -> pl.DataFrame:
+    """Share every hour out among the regions it was spent in."""
+    import polars as pl
+
+    return visits.table.with_columns(share=1 / pl.len().over("user", "hour"))
+
+
+def _time_share(visits: Visits, ids: Ids | None) -> float:
+    """Return the share of the recorded hours in some regions (None: in any)."""
+    import polars as pl
+
+    there = pl.col("region") != ELSEWHERE
+    if ids is not None:
+        there = pl.col("region").is_in(pl.Series(ids, dtype=pl.Int64).implode())
+    told = _weighted(visits).select((pl.col("share") * there).sum() / pl.col("share").sum())
+    return float(told.item() or 0.0)

@@ -1,0 +1,206 @@
+"""From visits to priors, the way Section 4 of the paper does it: a function a step.
+
+`paper_profiles` takes all the steps; each is also there alone, with its parameter, and each says
+in ``steps`` how many people and points it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whereish.errors import InputError
+from whereish.places import Array, Places, as_whole
+from whereish.profiles.profile import Profile
+from whereish.profiles.regions import ELSEWHERE, Ids
+from whereish.profiles.visits import ALL_DAY, PERIODS, Step, Visits, in_period
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Periods = Mapping[str, tuple[int, int]]
+
+
+def busiest_window(visits: Visits, days: int = 90) -> Visits:
+    """Keep, of each person, the days in a row in which most traces were recorded.
+
+    Of several such windows it is the first. Who recorded for fewer days keeps all.
+    """
+    import polars as pl
+
+    as_whole("days", days)
+    traces = visits.traces
+    totals = traces.rolling(
+        index_column="day", period=f"{days}d", offset="0d", closed="left", group_by="user"
+    ).agg(pl.col("traces").sum())
+    best = totals.sort("user", "traces", "day", descending=[False, True, False])
+    first = best.group_by("user", maintain_order=True).agg(start=pl.col("day").first())
+    since = pl.col("day") - pl.col("start")
+    kept = visits.table.join(first, on="user", how="inner", maintain_order="left").filter(
+        since >= pl.duration(days=0), since < pl.duration(days=days)
+    )
+    return visits.then(f"in the {days} days with the most traces", kept.drop("start"))
+
+
+def inside(visits: Visits, ids: Ids | None = None, name: str = "inside the area") -> Visits:
+    """Keep what is in some regions: in these, or in any."""
+    import polars as pl
+
+    wanted = pl.col("region") != ELSEWHERE
+    if ids is not None:
+        wanted = pl.col("region").is_in(pl.Series(ids, dtype=pl.Int64).implode())
+    return visits.then(name, visits.table.filter(wanted))
+
+
+def enough_points(visits: Visits, at_least: int = 20, periods: Periods = PERIODS) -> Visits:
+    """Keep people with so many points in every period of the day."""
+    import polars as pl
+
+    as_whole("at_least", at_least, 0)
+    counted = visits.table.group_by("user").agg(
+        **{name: in_period(hours).sum() for name, hours in periods.items()}
+    )
+    fine = counted.filter(pl.min_horizontal(periods.keys()) >= at_least)["user"]
+    kept = visits.table.filter(pl.col("user").is_in(fine.implode()))
+    return visits.then(f"people with at least {at_least} points in every period", kept)
+
+
+def region_scores(visits: Visits, top: int = 30) -> pl.DataFrame:
+    """Return every region's score: how many people have it among their most visited.
+
+    Among equally visited regions of a person, and equal scores, the more visited by all come
+    first, then the southern, then the western (the smaller number).
+
+    Returns
+    -------
+    ``region``, ``score`` and ``points`` (of all people), the best first.
+    """
+    import polars as pl
+
+    as_whole("top", top)
+    all_points = visits.table.group_by("region").agg(points=pl.len())
+    own = visits.table.group_by("user", "region").agg(own=pl.len()).join(all_points, on="region")
+    ranked = own.sort(
+        "user", "own", "points", "region", descending=[False, True, True, False]
+    ).filter(pl.int_range(pl.len()).over("user") < top)
+    score = ranked.group_by("region").agg(score=pl.len())
+    return (
+        all_points.join(score, on="region", how="left")
+        .with_columns(pl.col("score").fill_null(0))
+        .select("region", "score", "points")
+        .sort("score", "points", "region", descending=[True, True, False])
+    )
+
+
+def popular_regions(visits: Visits, places: int = 50, top: int = 30) -> Ids:
+    """Return the regions with the highest score, in the order of their numbers."""
+    as_whole("places", places)
+    scores = region_scores(visits, top)
+    chosen = scores.filter(scores["score"] > 0).head(places)
+    return np.sort(chosen["region"].to_numpy().astype(np.int64))
+
+
+def region_priors(
+    visits: Visits, ids: Ids, periods: Periods = PERIODS
+) -> dict[str, dict[str, Array]]:
+    """Return each person's share of points in each region, in each period of the day.
+
+    A period in which somebody has no point there is left out.
+    """
+    import polars as pl
+
+    index = pl.DataFrame({"region": np.asarray(ids, np.int64), "place": np.arange(len(ids))})
+    rows = visits.table.join(index, on="region", how="inner")
+    priors: dict[str, dict[str, Array]] = {user: {} for user in visits.users}
+    for name, hours in periods.items():
+        counts = rows.filter(in_period(hours)).group_by("user", "place").agg(n=pl.len())
+        for (user,), part in counts.sort("user", "place").group_by("user", maintain_order=True):
+            shares = np.zeros(len(ids))
+            shares[part["place"].to_numpy()] = part["n"].to_numpy()
+            priors[str(user)][name] = shares / shares.sum()
+    return priors
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """People on the same places, with a prior for every period of the day.
+
+    Attributes
+    ----------
+    places, ids
+        The chosen regions, as places and by their numbers.
+    scores
+        The score of every region (see `region_scores`).
+    priors
+        By person and period.
+    steps
+        How many people and points each step left.
+    visits
+        What the priors were counted from.
+    """
+
+    places: Places
+    ids: Ids = field(repr=False)
+    scores: pl.DataFrame = field(repr=False)
+    priors: dict[str, dict[str, Array]] = field(repr=False)
+    steps: tuple[Step, ...]
+    visits: Visits = field(repr=False)
+
+    @property
+    def users(self) -> list[str]:
+        """The people, sorted."""
+        return list(self.priors)
+
+    def profile(self, user: str, period: str = ALL_DAY) -> Profile:
+        """Return a person's profile in a period of the day."""
+        if user not in self.priors:
+            raise InputError(f"user must be one of the {len(self.priors)} people, got {user!r}")
+        if period not in self.priors[user]:
+            known = ", ".join(self.priors[user])
+            raise InputError(f"period must be one of {known} for this person, got {period!r}")
+        shapes = None if self.places.cell_km else tuple(self.visits.regions.shapes(self.ids))
+        return Profile(self.places, self.priors[user][period], shapes)
+
+
+def paper_profiles(
+    visits: Visits,
+    *,
+    window_days: int | None = 90,
+    at_least: int = 20,
+    top: int = 30,
+    places: int = 50,
+    periods: Periods = PERIODS,
+) -> Cohort:
+    """Take every step of Section 4.2: the same places for all, and priors for those who stay.
+
+    Parameters
+    ----------
+    window_days
+        The window with the most traces; None keeps all days.
+    at_least
+        Points a person needs in every period: in the area, and again at the chosen places.
+    top, places
+        How many regions of each person count for the score, and how many are chosen.
+    periods
+        Periods of the day, each with the hours it begins and ends.
+
+    Raises
+    ------
+    InputError
+        If nobody is left, with what each step left.
+    """
+    now = visits if window_days is None else busiest_window(visits, window_days)
+    now = enough_points(inside(now), at_least, periods)
+    scores = region_scores(now, top)
+    ids = popular_regions(now, places, top)
+    now = inside(now, ids, f"in the {len(ids)} most popular regions")
+    now = enough_points(now, at_least, periods)
+    if len(now.table) == 0:
+        told = "; ".join(f"{step.users} {step.name}" for step in now.steps)
+        raise InputError(f"nobody is left with enough points in every period: {told}")
+    return Cohort(
+        visits.regions.places(ids), ids, scores, region_priors(now, ids, periods), now.steps, now
+    )

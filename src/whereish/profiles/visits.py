@@ -1,0 +1,271 @@
+"""Visits: that a person was in a region in an hour. What every count and prior is made of.
+
+"Whenever we count points, those falling within the same grid region during the same hour are
+counted only once" (Section 4.2). So the traces are read once, and what is kept of them is the set
+of (user, hour, region): small, and the same in whatever order and parts the points came.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whereish.errors import InputError
+from whereish.profiles.cache import cached, keep, place_for
+from whereish.profiles.formats import COLUMNS, Funnel, clean
+from whereish.profiles.regions import Regions
+from whereish.profiles.traces import Progress, Traces, check_zone
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ALL_DAY = "all day"
+# From and to which hour on the clock; a period may go over midnight (Section 4).
+PERIODS: dict[str, tuple[int, int]] = {
+    ALL_DAY: (0, 24),
+    "morning": (7, 12),
+    "afternoon": (12, 19),
+    "night": (19, 7),
+}
+# A trace ends where nothing is recorded for 20 minutes: four steps of five.
+_STEP_S, _PAUSE_STEPS = 300, 4
+_HELD_ROWS = 2_000_000
+_FORMAT = 1  # of what is kept: changes when the same traces would give other visits
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is left after a step of the way from points to priors."""
+
+    name: str
+    users: int
+    points: int
+
+
+@dataclass(frozen=True, eq=False)
+class Visits:
+    """Who was in which region in which hour. A map of people's lives: repr does not show it.
+
+    Attributes
+    ----------
+    table
+        ``user``, ``hour`` (when it began, UTC), ``clock`` (0 to 23, where the zone is), ``day``
+        (there), ``region`` (its number, or `ELSEWHERE`): every row once, sorted.
+    traces
+        ``user``, ``day``, ``traces``: how many traces began that day.
+    regions
+        What the regions are.
+    zone
+        The time zone of clock and day.
+    funnel
+        What became of the rows that were read.
+    steps
+        What is left after each step so far.
+    """
+
+    table: pl.DataFrame = field(repr=False)
+    traces: pl.DataFrame = field(repr=False)
+    regions: Regions
+    zone: str
+    funnel: Funnel = field(default_factory=Funnel, repr=False)
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def users(self) -> list[str]:
+        """The people, sorted."""
+        return list(self.table["user"].unique().sort())
+
+    def then(self, name: str, table: pl.DataFrame) -> Visits:
+        """Return what is left after a step."""
+        left = Step(name, table["user"].n_unique(), len(table))
+        return replace(self, table=table, steps=(*self.steps, left))
+
+    def during(self, period: str | tuple[int, int]) -> pl.DataFrame:
+        """Return the rows of a period of the day."""
+        return self.table.filter(in_period(period))
+
+
+def in_period(period: str | tuple[int, int]) -> pl.Expr:
+    """Return whether the clock is in a period: from its first hour on, before its last."""
+    import polars as pl
+
+    begin, end = as_period(period)
+    clock = pl.col("clock")
+    if begin < end:
+        return (clock >= begin) & (clock < end)
+    return (clock >= begin) | (clock < end)
+
+
+def as_period(period: str | tuple[int, int]) -> tuple[int, int]:
+    """Check a period: one of `PERIODS`, or two hours of the clock.
+
+    >>> as_period("night"), as_period((22, 6))
+    ((19, 7), (22, 6))
+    """
+    hours = PERIODS.get(period.replace("-", " ")) if isinstance(period, str) else period
+    try:
+        begin, end = hours  # type: ignore[misc]
+        fine = 0 <= int(begin) == begin < 24 and 0 <= int(end) == end <= 24 and begin != end
+    except (TypeError, ValueError):
+        fine = False
+    if not fine:
+        raise InputError(
+            f"a period must be one of {', '.join(PERIODS)}, or two hours like (22, 6), "
+            f"got {period!r}"
+        )
+    return int(begin), int(end)
+
+
+def count_visits(
+    traces: Traces | pl.DataFrame,
+    regions: Regions,
+    zone: str = "UTC",
+    *,
+    progress: Progress | None = None,
+    cache: Path | None = None,
+) -> Visits:
+    """Read traces once, and keep who was in which region in which hour.
+
+    Parameters
+    ----------
+    traces
+        What `open_traces` found, or a polars table with the columns user, time, lat and lon.
+    zone
+        The time zone by whose clock hours, days and periods are told.
+    progress
+        Called with files done, files in all, and rows so far.
+    cache
+        A folder that only its owner may read; the same traces are not read twice.
+    """
+    import polars as pl
+
+    check_zone(zone)
+    kept = None
+    if cache is not None and isinstance(traces, Traces):
+        kept = place_for(cache, traces, [_FORMAT, regions.recipe(), zone])
+    found = None if kept is None else cached(kept)
+    if found is not None:
+        table, steps, funnel = _unpacked(found)
+    else:
+        funnel, seen, active = Funnel(), _Set(), _Set()
+        make = _reduce(regions, zone)
+        for visits, moments in (
+            traces.map(make, funnel, progress)
+            if isinstance(traces, Traces)
+            else map(make, [_checked(traces, funnel)])
+        ):
+            seen.add(visits)
+            active.add(moments)
+        table, steps = seen.all(_VISITS), active.all(_MOMENTS)
+        if kept is not None:
+            keep(kept, _packed(table, steps, funnel))
+    told = table.with_columns(
+        clock=pl.col("wall").dt.hour().cast(pl.Int8), day=pl.col("wall").dt.date()
+    ).select("user", "hour", "clock", "day", "region")
+    counted = Visits(told, _begun(steps, zone), regions, zone, funnel)
+    return counted.then("recorded, the same region in the same hour once", told)
+
+
+def _checked(table: pl.DataFrame, funnel: Funnel) -> pl.DataFrame:
+    """Take a table that was made elsewhere as if it had been read."""
+    import polars as pl
+
+    if not isinstance(table, pl.DataFrame) or set(COLUMNS) - set(table.columns):
+        raise InputError("traces must be Traces, or a polars table with user, time, lat and lon")
+    when = table.schema["time"]
+    if not isinstance(when, pl.Datetime) or when.time_zone is None:
+        raise InputError(f"time must be a column of times with a time zone, got {when}")
+    kept, seen = clean(
+        table.select(
+            pl.col("user").cast(pl.String),
+            pl.col("time").dt.convert_time_zone("UTC").dt.cast_time_unit("us"),
+            pl.col("lat", "lon").cast(pl.Float64),
+        ).with_columns(file=pl.lit("the table"), line=pl.int_range(1, pl.len() + 1))
+    )
+    funnel.add(seen)
+    return kept
+
+
+_VISITS, _MOMENTS = ("user", "hour", "wall", "region"), ("user", "step")
+
+
+def _reduce(
+    regions: Regions, zone: str
+) -> Callable[[pl.DataFrame], tuple[pl.DataFrame, pl.DataFrame]]:
+    import polars as pl
+
+    def reduce(batch: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        inside = regions.of(batch["lat"].to_numpy(), batch["lon"].to_numpy())
+        wall = pl.col("time").dt.convert_time_zone(zone).dt.replace_time_zone(None)
+        # When the hour on the wall began: twice a different one when clocks are put back.
+        began = pl.col("time") - (pl.col("wall") - pl.col("wall").dt.truncate("1h"))
+        rows = batch.select("user", "time", wall=wall).select(
+            "user",
+            hour=began,
+            wall=pl.col("wall").dt.truncate("1h"),
+            region=pl.Series(inside),
+            step=pl.col("time").dt.epoch("s").floordiv(_STEP_S),
+        )
+        return rows.select(_VISITS).unique(), rows.select(_MOMENTS).unique()
+
+    return reduce
+
+
+class _Set:
+    """A set of rows that arrive in parts; parts are merged before they are too many to hold."""
+
+    def __init__(self) -> None:
+        self._parts: list[pl.DataFrame] = []
+        self._rows = 0
+
+    def add(self, part: pl.DataFrame) -> None:
+        self._parts.append(part)
+        self._rows += len(part)
+        if self._rows > _HELD_ROWS and len(self._parts) > 1:
+            import polars as pl
+
+            self._parts = [pl.concat(self._parts).unique()]
+            self._rows = len(self._parts[0]) // 2  # merge again after as many more
+
+    def all(self, columns: tuple[str, ...]) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.concat(self._parts).unique().sort(columns)
+
+
+def _begun(steps: pl.DataFrame, zone: str) -> pl.DataFrame:
+    """Count the traces that begin each day: those after a pause, and the first."""
+    import polars as pl
+
+    pause = pl.col("step").diff().over("user")
+    starts = steps.filter(pause.is_null() | (pause > _PAUSE_STEPS))
+    moment = pl.from_epoch(pl.col("step") * _STEP_S, time_unit="s").dt.replace_time_zone("UTC")
+    days = starts.select("user", day=moment.dt.convert_time_zone(zone).dt.date())
+    return days.group_by("user", "day").agg(traces=pl.len()).sort("user", "day")
+
+
+def _packed(table: pl.DataFrame, steps: pl.DataFrame, funnel: Funnel) -> bytes:
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name, frame in (("visits", table), ("steps", steps)):
+            part = io.BytesIO()
+            frame.write_parquet(part)
+            archive.writestr(name, part.getvalue())
+        archive.writestr("funnel", json.dumps(asdict(funnel)))
+    return whole.getvalue()
+
+
+def _unpacked(content: bytes) -> tuple[Any, Any, Funnel]:
+    import polars as pl
+
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        frames = [pl.read_parquet(io.BytesIO(archive.read(n))) for n in ("visits", "steps")]
+        told = json.loads(archive.read("funnel"))
+    for name in ("broken", "where"):
+        told[name] = [tuple(row) for row in told[name]]
+    return frames[0], frames[1], Funnel(**told)
