@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
+from typing import Any
+from zoneinfo import ZoneInfo
 
 _SCALE = 1 << 256
 
@@ -183,3 +187,93 @@ def counted_loss(
             inner = sum(Fraction(away) * count for away, count in zip(far, row, strict=True))
             total += Fraction(weight) * inner
     return float(total / (1 << 63))
+
+
+def slow_visits(
+    rows: Sequence[tuple[str, datetime, Any]], zone: str
+) -> set[tuple[str, datetime, int, date, Any]]:
+    """Say who was in which region in which hour of the clock, one point at a time.
+
+    Rows are user, moment and region. The hour is told by when it began (UTC), so that the hour
+    that comes twice when clocks are put back is two.
+    """
+    found = set()
+    for user, moment, region in rows:
+        wall = moment.astimezone(ZoneInfo(zone))
+        past = timedelta(minutes=wall.minute, seconds=wall.second, microseconds=wall.microsecond)
+        found.add((user, moment - past, wall.hour, wall.date(), region))
+    return found
+
+
+def slow_traces(moments: Sequence[datetime], zone: str) -> Counter[date]:
+    """Count the traces of one person by the day they begin: more than 20 minutes apart."""
+    steps = sorted({int(moment.timestamp() // 300) for moment in moments})
+    begun: Counter[date] = Counter()
+    for number, step in enumerate(steps):
+        if number == 0 or step - steps[number - 1] > 4:
+            start = datetime.fromtimestamp(step * 300, UTC).astimezone(ZoneInfo(zone))
+            begun[start.date()] += 1
+    return begun
+
+
+def slow_period(clock: int) -> str:
+    """Name the part of the day as Section 4 does."""
+    if 7 <= clock < 12:
+        return "morning"
+    return "afternoon" if 12 <= clock < 19 else "night"
+
+
+def slow_pipeline(
+    rows: Sequence[tuple[str, datetime, Any]],
+    zone: str,
+    *,
+    window: int,
+    at_least: int,
+    top: int,
+    places: int,
+) -> tuple[list[str], list[Any], list[str], dict[str, dict[str, dict[Any, float]]]]:
+    """Do Section 4.2 by hand. A region is None outside the area, and else can be compared.
+
+    Returns the people after the first filter, the chosen regions, the people after the second,
+    and their priors by period and region.
+    """
+    people = sorted({user for user, _, _ in rows})
+    visits = slow_visits(rows, zone)
+    kept = {}
+    for user in people:
+        begun = slow_traces([moment for who, moment, _ in rows if who == user], zone)
+        best = max(
+            sorted(begun),
+            key=lambda day: sum(
+                count for other, count in begun.items() if 0 <= (other - day).days < window
+            ),
+        )
+        kept[user] = [
+            (clock, region)
+            for who, _, clock, day, region in visits
+            if who == user and 0 <= (day - best).days < window and region is not None
+        ]
+
+    def enough(points: list[tuple[int, Any]]) -> bool:
+        parts = Counter(slow_period(clock) for clock, _ in points)
+        each = all(parts[name] >= at_least for name in ("morning", "afternoon", "night"))
+        return each and bool(points)
+
+    first = [user for user in people if enough(kept[user])]
+    total = Counter(region for user in first for _, region in kept[user])
+    score: Counter[Any] = Counter()
+    for user in first:
+        own = Counter(region for _, region in kept[user])
+        score.update(sorted(own, key=lambda r: (-own[r], -total[r], r))[:top])
+    chosen = sorted(sorted(score, key=lambda r: (-score[r], -total[r], r))[:places])
+    there = {user: [p for p in kept[user] if p[1] in set(chosen)] for user in first}
+    second = [user for user in first if enough(there[user])]
+    priors: dict[str, dict[str, dict[Any, float]]] = {}
+    for user in second:
+        priors[user] = {}
+        for name in ("all day", "morning", "afternoon", "night"):
+            part = [r for clock, r in there[user] if name in ("all day", slow_period(clock))]
+            counts = Counter(part)
+            if part:
+                priors[user][name] = {r: counts[r] / len(part) for r in chosen}
+    return first, chosen, second, priors

@@ -196,6 +196,9 @@ def test_times_of_other_kinds(tmp_path: Path, zone: str | None) -> None:
         lambda folder: open_traces(folder),
         lambda folder: open_traces(None),  # type: ignore[arg-type]  # the wrong type is the test
         lambda folder: open_traces(folder, "gps"),
+        lambda folder: open_traces(geolife(folder, truth()), users=["999"]),
+        lambda folder: open_traces(geolife(folder, truth()), users="001"),
+        lambda folder: open_traces(geolife(folder, truth()), zone="Paris"),
         lambda folder: open_traces(folder, "geolife"),
         lambda folder: open_traces(_file(folder / "a.csv", "a,b\n1,2\n")),
         lambda folder: open_traces(_file(folder / "a.parquet", "PAR0")),

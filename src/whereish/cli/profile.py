@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import typer
 
@@ -143,23 +145,25 @@ def profile(
     )  # fmt: skip
     if group is None and user is None and not found.tells_people:
         found = replace(found, person="me")
-    reading = _Reading(found)
     cache = None if no_cache else cache_folder()
+    with _Reading(found) as reading:
+        if group is None:
+            made = wh.personal_profile(
+                found, places, zone=zone, period=hours, window_days=window or None,
+                regions=regions, cell_km=cell_km, radius_km=reach_km, smooth=smooth,
+                progress=reading, cache=cache,
+            )  # fmt: skip
+            reading.done(made.funnel)
+        else:
+            if regions is None:
+                size = cell_km or PAPER_CELL_KM
+                regions = area_cells(found, size, reach_km, zone, progress=reading, cache=cache)
+            visits = wh.count_visits(found, regions, zone, progress=reading, cache=cache)
+            reading.done(visits.funnel)
     if group is None:
-        made = wh.personal_profile(
-            found, places, zone=zone, period=hours, window_days=window or None, regions=regions,
-            cell_km=cell_km, radius_km=reach_km, smooth=smooth, progress=reading, cache=cache,
-        )  # fmt: skip
-        reading.done(made.funnel)
         facts = _say_person(made)
         wh.write_profile(output, made.profile)
     else:
-        if regions is None:
-            regions = area_cells(
-                found, cell_km or PAPER_CELL_KM, reach_km, zone, progress=reading, cache=cache
-            )
-        visits = wh.count_visits(found, regions, zone, progress=reading, cache=cache)
-        reading.done(visits.funnel)
         window_days = (90 if window is None else window) or None
         if own_places:
             everybody, steps = _own(visits, places, hours, window_days, at_least, smooth)
@@ -227,23 +231,29 @@ class _Reading:
 
     def __init__(self, traces: wh.Traces) -> None:
         self._kind = traces.kind
-        self._bar: Any = None
+        self._bar = ExitStack()
+        self._tell: Callable[..., None] | None = None
         self._start = time.perf_counter()
         self.facts: dict[str, Any] = {}
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
     def __call__(self, done: int, files: int, rows: int) -> None:
-        if self._bar is None:
-            self._bar = waiting(f"reading {files:,} {self._kind} files")
-            self._tell = self._bar.__enter__()
-            self._start = time.perf_counter()
+        if self._tell is None:
+            # Only now: what was kept from an earlier run needs no bar.
+            self._tell = self._bar.enter_context(waiting(f"reading {files:,} {self._kind} files"))
         rate = rows / max(time.perf_counter() - self._start, 1e-9)
         self._tell(f"{done:,} files, {rows:,} rows, {rate:,.0f} rows a second", done / files)
 
     def done(self, funnel: wh.Funnel) -> None:
         """Say what was read and what was dropped; by file and line, never by what it says."""
-        self.close()
+        self._bar.close()
         seconds = time.perf_counter() - self._start
-        took = f" in {seconds:.1f} s" if self._bar is not None else " (kept from an earlier run)"
+        took = f" in {seconds:.1f} s" if self._tell else " (kept from an earlier run)"
         say(f"Read {funnel.rows:,} rows from {funnel.files:,} {self._kind} files{took}.")
         kinds = {
             "unreadable": "not numbers and a time",
@@ -260,12 +270,6 @@ class _Reading:
         if len(funnel.broken) > _FILES_TOLD:
             say(f"  and {len(funnel.broken) - _FILES_TOLD:,} more files")
         self.facts = {**asdict(funnel), "dropped": funnel.dropped, "seconds": seconds}
-
-    def close(self) -> None:
-        """Take the bar away."""
-        if self._bar is not None and self._tell is not None:
-            self._bar.__exit__(None, None, None)
-            self._tell = None
 
 
 def _say_person(made: Portrait) -> dict[str, Any]:

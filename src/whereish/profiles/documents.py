@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -28,19 +29,26 @@ _CHUNK = 1 << 18
 _LARGEST_ELEMENT = 1 << 28
 _LONGEST_STAY_S = 400 * 24 * 3600
 _HOUR_S = 3600
+_ENDS = frozenset(",:]} \t\r\n")
 
 
 def document_frames(kind: str, user: str, file: Path, zone: str) -> Iterator[pl.DataFrame]:
     """Read a GPX, GeoJSON or Google file as frames of user, time, lat, lon, file, line."""
     points = {"gpx": gpx_points, "geojson": geojson_points, "google": google_points}[kind](file)
     held: list[Point] = []
-    for point in points:
-        held.append(point)
-        if len(held) == _POINTS_A_FRAME:
-            yield _frame(user, file, held, zone)
-            held = []
+    broken: Exception | None = None
+    try:
+        for point in points:
+            held.append(point)
+            if len(held) == _POINTS_A_FRAME:
+                yield _frame(user, file, held, zone)
+                held = []
+    except (FormatError, OSError, EOFError, zlib.error) as wrong:
+        broken = wrong  # but what came before it counts
     if held:
         yield _frame(user, file, held, zone)
+    if broken is not None:
+        raise broken
 
 
 def _frame(user: str, file: Path, points: list[Point], zone: str) -> pl.DataFrame:
@@ -342,8 +350,8 @@ class _Scanner:
 
     def _array(self, key: str) -> Iterator[tuple[str, Any, int]]:
         while self._next(peek=True) != "]":
-            value = self._value()
-            yield key, value, self._line
+            line = self._line
+            yield key, self._value(), line
             if self._next(peek=True) == ",":
                 self._next()
             elif self._next(peek=True) != "]":
@@ -356,7 +364,8 @@ class _Scanner:
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
-                if end < len(self._text) or self._over:
+                # A number may go on behind what is read: 0 of 0.5, unless something ends it.
+                if self._over or self._text[end : end + 1] in _ENDS:
                     break
             except (ValueError, RecursionError) as wrong:
                 if self._over or isinstance(wrong, RecursionError):

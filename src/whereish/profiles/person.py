@@ -1,7 +1,7 @@
 """One person's profile: an area, a grid and the places picked from the person's own traces.
 
-The grid does not lie where its owner does: the plane touches the earth at a tenth of a degree, and
-cells are counted from there, so that no centre of a cell is anybody's home.
+The grid does not lie where its owner does: the plane touches the earth at a hundredth of a
+degree, and cells are counted from there, so that no centre of a cell is anybody's home.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _FINE_KM = 0.1
+_TILES = 2000
 _FACTORS = (1, 2, 4, 8, 16)  # cells of 100, 200, 400, 800 and 1,600 m
 _WELL_COVERED = 0.9
 RADIUS_KM = 25.0
@@ -180,13 +181,13 @@ def area_cells(
 
 
 def find_middle(visits: Visits, radius_km: float) -> LocalPlane:
-    """Return the tenth of a degree around which most time was spent."""
+    """Return the hundredth of a degree around which most time was spent."""
     import polars as pl
 
     weights = _weighted(visits).group_by("region").agg(time=pl.col("share").sum()).sort("region")
     if len(weights) == 0:
         raise InputError("traces must hold at least one point that can be used, got none")
-    heaviest = weights.sort("time", "region", descending=[True, False]).head(400).sort("region")
+    heaviest = weights.sort("time", "region", descending=[True, False]).head(_TILES).sort("region")
     time = heaviest["time"].to_numpy()
     lat, lon = DegreeTiles().middles(heaviest["region"].to_numpy())
     near = _apart_km(lat, lon, lat[:, None], lon[:, None]) <= radius_km
@@ -194,7 +195,7 @@ def find_middle(visits: Visits, radius_km: float) -> LocalPlane:
     east = (lon - lon[best] + 180) % 360 - 180  # the date line is an ordinary place
     weight = near[best] * time / (near[best] @ time)
     middle = (lon[best] + weight @ east + 180) % 360 - 180
-    return LocalPlane(round(float(weight @ lat), 1), round(float(middle), 1))
+    return LocalPlane(round(float(weight @ lat), 2), round(float(middle), 2))
 
 
 def _apart_km(lat: Array, lon: Array, other_lat: Array, other_lon: Array) -> Array:
@@ -242,11 +243,11 @@ def _counted(
             "make a profile of each (--group users)"
         )
     if not people:
-        reason = visits.funnel.complaint() if visits.funnel.rows or visits.funnel.broken else ""
-        raise InputError(
-            "traces must hold at least one point that can be used, got none"
-            + (f": {reason}" if reason else "")
-        )
+        seen = visits.funnel
+        reason = f": {seen.complaint()}" if seen.dropped or seen.broken else ""
+        if seen.kept:
+            reason = " of the people asked for"
+        raise InputError(f"traces must hold at least one point that can be used, got none{reason}")
     return visits
 
 

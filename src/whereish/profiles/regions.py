@@ -323,9 +323,9 @@ class Districts:
 
 @dataclass(frozen=True)
 class DegreeTiles:
-    """Tiles of the whole earth, a tenth of a degree each way: to find out where somebody is."""
+    """Tiles of the whole earth, a hundredth of a degree each way: to find where somebody is."""
 
-    step: float = 0.1
+    step: float = 0.01
 
     def of(self, lat: Array, lon: Array) -> Ids:
         """Return the number of the tile each point is in."""

@@ -14,6 +14,7 @@ import os
 import queue
 import re
 import threading
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -190,7 +191,7 @@ class Traces:
             for frame in self._frames(user, files) if files else ():
                 given += 1
                 yield frame, []
-        except (pl.exceptions.PolarsError, OSError, EOFError, FormatError) as wrong:
+        except (pl.exceptions.PolarsError, OSError, EOFError, zlib.error, FormatError) as wrong:
             if len(files) > 1 and not given:
                 for file in files:
                     yield from self._unbroken(user, (file,))
@@ -338,6 +339,8 @@ def open_traces(
         found, _grouped(found, chosen, some), named or None,
         check_zone(zone or _CLOCKS.get(found, "UTC")), person, some, strict, base,
     )  # fmt: skip
+    if not traces.groups:
+        raise InputError(f"users must be among the people of {root}, got {', '.join(some or [])}")
     if found in ("csv", "parquet"):
         _ = traces.tells_people  # a table without the columns is refused now, not after an hour
     return traces
@@ -411,7 +414,7 @@ def _sniffed(file: Path) -> str:
     try:
         with open_bytes(file) as stream:
             head = stream.read(1 << 16)
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return ""
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:4] == b"PAR1":

@@ -1,0 +1,234 @@
+"""whereish profile, city and forget, as their users meet them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import whereish as wh
+from whereish.cli import app
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WHEREISH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def run(*words: object) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def fine(*words: object) -> tuple[dict[str, Any], str]:
+    done = run(*words, "--json")
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def gpx(path: Path, points: int = 400) -> Path:
+    """A person between two spots that are easily recognised in any output."""
+    start = datetime(2024, 5, 6, tzinfo=UTC)
+    lines = [
+        f'<trkpt lat="{48.7123 if i % 3 else 48.7321}" lon="{2.4567 if i % 3 else 2.4765}">'
+        f"<time>{start + timedelta(minutes=31 * i):%Y-%m-%dT%H:%M:%SZ}</time></trkpt>"
+        for i in range(points)
+    ]
+    path.write_text("<gpx><trk><trkseg>" + "\n".join(lines) + "</trkseg></trk></gpx>")
+    return path
+
+
+def timeline(path: Path) -> Path:
+    start = datetime(2024, 5, 6, tzinfo=UTC)
+    segments = [
+        {
+            "startTime": (start + timedelta(hours=12 * i)).isoformat(),
+            "endTime": (start + timedelta(hours=12 * i + 9)).isoformat(),
+            "visit": {"topCandidate": {"placeLocation": {"latLng": spot}}},
+        }
+        for i, spot in enumerate(["48.7123°, 2.4567°", "48.7321°, 2.4765°"] * 20)
+    ]
+    path.write_text(json.dumps({"semanticSegments": segments}))
+    return path
+
+
+@pytest.mark.parametrize("make", [gpx, timeline])
+def test_two_commands_from_an_export_to_a_picture(tmp_path: Path, make: Any) -> None:
+    traces = make(tmp_path / ("me.gpx" if make is gpx else "Timeline.json"))
+    me, k, picture = (tmp_path / name for name in ("me.csv", "k.whereish", "picture.png"))
+    facts, told = fine("profile", traces, "--places", 12, "-o", me)
+    assert stat.S_IMODE(me.stat().st_mode) == 0o600
+    assert (facts["places"], facts["places_visited"]) == (12, 2)
+    assert facts["share_of_time_at_places"] == 1.0
+    assert "100% of the recorded time" in told
+    for word in ("48.7", "2.45", "2.47"):
+        assert word not in told
+    built, _ = fine("build", me, "--ratio", 2, "--within", "500m", "-o", k, "--picture", picture)
+    assert built["private"] is True
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    audited = run("audit", k)
+    assert audited.exit_code == 0
+
+
+def test_a_second_run_reads_nothing_and_forget_deletes_what_was_kept(
+    tmp_path: Path, cache: Path
+) -> None:
+    traces = gpx(tmp_path / "me.gpx")
+    one, told = fine("profile", traces, "-o", tmp_path / "a.csv")
+    assert "kept from" not in told
+    two, again = fine("profile", traces, "-o", tmp_path / "b.csv")
+    assert "kept from an earlier run" in again
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    del one["rows"]["seconds"], two["rows"]["seconds"], one["output"], two["output"]
+    assert one == two
+    deleted, _ = fine("forget")
+    assert deleted["deleted"] == 2
+    assert not list(cache.iterdir())
+    fine("profile", traces, "-o", tmp_path / "c.csv", "--no-cache")
+    assert not list(cache.iterdir())
+
+
+def test_a_group_on_the_same_places_and_on_its_own(tmp_path: Path) -> None:
+    made, _ = fine("city", "-o", tmp_path / "city", "--users", 8, "--days", 30, "--every", 60)
+    area = ",".join(str(side) for side in made["area"])
+    common = ("--group", "users", "--zone", made["zone"], "--at-least", 5, "--places", 20)
+    facts, told = fine("profile", tmp_path / "city", *common, "--area", area, "-o", tmp_path / "p")
+    files = sorted((tmp_path / "p").iterdir())
+    assert facts["users"] == len(files) >= 4
+    assert facts["steps"][0]["users"] == 8
+    assert "people with at least 5 points in every period" in told
+    first, second = (wh.read_profile(file) for file in files[:2])
+    assert first.places.same_as(second.places)
+    assert (first.prior != second.prior).any()
+
+    own, _ = fine(
+        "profile", tmp_path / "city", *common, "--own-places", "-o", tmp_path / "o.parquet"
+    )
+    table = pl.read_parquet(tmp_path / "o.parquet")
+    assert own["users"] == table["user"].n_unique()
+    spots = {
+        user[0]: set(part.select("lat", "lon").rows()) for user, part in table.group_by("user")
+    }
+    assert len(set(map(frozenset, spots.values()))) == len(spots)
+    assert all(len(part) == 20 for part in spots.values())
+
+    table_city, _ = fine("city", "-o", tmp_path / "c.parquet", "--format", "parquet",
+                         "--users", 8, "--days", 30, "--every", 60)  # fmt: skip
+    assert table_city["seed"] == 0
+    again, _ = fine(
+        "profile", tmp_path / "c.parquet", *common, "--area", area, "-o", tmp_path / "q"
+    )
+    assert again["steps"] == facts["steps"]
+    for file in files:
+        assert (tmp_path / "q" / file.name).read_bytes() == file.read_bytes()
+
+    one, _ = fine("profile", tmp_path / "city", "--user", "003", "-o", tmp_path / "me.json",
+                  "--zone", made["zone"], "--period", "22-6", "--smooth", 0.1,
+                  "--cell", "300m x 0.5km")  # fmt: skip
+    assert one["cell_km"] == [0.3, 0.5]
+
+
+def test_dirt_is_told_by_file_and_line_and_strict_refuses_it(tmp_path: Path) -> None:
+    path = tmp_path / "me.csv"
+    rows = [f"2024-05-06 {h:02d}:00:00,48.7123,2.4567" for h in range(24)]
+    path.write_text("\n".join(["time,lat,lon", *rows[:3], "x,48.7124,2.4568", *rows[3:], ""]))
+    facts, told = fine("profile", path, "-o", tmp_path / "p.csv")
+    assert facts["rows"]["unreadable"] == 1
+    assert f"{path}, line 5: not a user, a time and two numbers" in told
+    done = run("profile", path, "-o", tmp_path / "p.csv", "--strict")
+    assert done.exit_code == 2
+    assert "line 5" in done.stderr
+    assert "48.7" not in told + done.stderr
+
+
+SWAPPED = "when,y,x\n2024-05-06 01:00:00,116.3,39.9\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no-such-file", "-o", "p.csv"], "must be a file or folder that exists"),
+        (["t.csv", "-o", "p.xls"], "must end in"),
+        (["t.csv", "-o", "no/such/p.csv"], "folder that exists"),
+        (["t.csv", "-o", "p.csv"], "name them: --columns"),
+        (["t.csv", "-o", "p.csv", "--columns", "time"], "columns must be like"),
+        (["t.csv", "-o", "p.csv", "--columns", "time=no,lat=y,lon=x"], "a column 'no'"),
+        (["t.csv", "-o", "p.csv", "--columns", "tme=when"], "columns must name some of"),
+        (["t.csv", "-o", "p.csv", "--columns", "time=when,lat=y,lon=x"], "changed places"),
+        (["t.csv", "-o", "p.csv", "--period", "noon", "--zone", "UTC"], "a period must be"),
+        (["t.csv", "-o", "p.csv", "--period", "night"], "need a time zone"),
+        (["t.csv", "-o", "p.csv", "--zone", "Paris"], "zone must be"),
+        (["t.csv", "-o", "p.csv", "--clock", "Paris"], "zone must be"),
+        (["t.csv", "-o", "p.csv", "--group", "people"], "group must be users"),
+        (["t.csv", "-o", "p", "--group", "users"], "need a time zone"),
+        (["t.csv", "-o", ".", "--group", "users", "--zone", "UTC"], "new folder"),
+        (["t.csv", "-o", "p.csv", "--cell", "12"], "a length with its unit"),
+        (["t.csv", "-o", "p.csv", "--cell", "1m x 2m x 3m"], "cell must be like"),
+        (["t.csv", "-o", "p.csv", "--cell", "0.1m"], "cell_km must be"),
+        (["t.csv", "-o", "p.csv", "--cell", "9m", "--h3", "8"], "of one kind"),
+        (["t.csv", "-o", "p.csv", "--h3", "99"], "resolution must be"),
+        (["t.csv", "-o", "p.csv", "--area", "1,2,3"], "area must be"),
+        (["t.csv", "-o", "p.csv", "--area", "3,2,1,4"], "north must be above south"),
+        (["t.csv", "-o", "p.csv", "--districts", "none.geojson"], "cannot be read"),
+        (["t.csv", "-o", "p.csv", "--smooth", "2"], "smooth must be"),
+        (["t.csv", "-o", "p.csv", "--kind", "gpx"], "cannot be read"),
+        (["t.csv", "-o", "p.csv", "--kind", "kml"], "kind must be one of"),
+        (["a.zip", "-o", "p.csv"], "unpacked first"),
+    ],
+)
+def test_bad_input_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(SWAPPED)
+    (tmp_path / "a.zip").write_bytes(b"PK\x03\x04" + bytes(99))
+    before = sorted(tmp_path.iterdir())
+    done = run("profile", *words)
+    assert done.exit_code == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "116.3" not in done.stderr
+    left = [file for file in tmp_path.iterdir() if file.name != "cache"]
+    assert sorted(left) == before
+
+
+def test_several_people_are_named_not_merged(tmp_path: Path) -> None:
+    fine("city", "-o", tmp_path / "city", "--users", 3, "--days", 5, "--format", "t-drive")
+    done = run("profile", tmp_path / "city", "-o", tmp_path / "p.csv")
+    assert done.exit_code == 2
+    assert "traces must be of one person, got 3: name one (--user 1)" in done.stderr
+    missing = run("profile", tmp_path / "city", "-o", tmp_path / "p.csv", "--user", "7")
+    assert missing.exit_code == 2
+    assert "got none of the people asked for" in missing.stderr
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
+    made = wh.SyntheticCity(users=40, days=60, every_s=5)
+    made.write_parquet(tmp_path / "t.parquet")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "whereish", "profile", str(tmp_path / "t.parquet"), "--group",
+         "users", "--zone", "UTC", "-o", str(tmp_path / "out")],
+        stderr=subprocess.PIPE, text=True, env={**os.environ},
+    )  # fmt: skip
+    with process:
+        assert process.stderr is not None
+        while "reading" not in process.stderr.readline():
+            pass
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        assert "Traceback" not in process.stderr.read()
+    assert process.returncode == 130
+    left = {file.name for file in tmp_path.iterdir()}
+    assert left <= {"t.parquet", "cache"}
