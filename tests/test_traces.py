@@ -362,6 +362,15 @@ def test_a_reader_that_stops_early_leaves_no_thread(tmp_path: Path) -> None:
     assert threading.active_count() <= before
 
 
+def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
+    geolife(tmp_path / "a", truth(users=2))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "001").symlink_to(tmp_path / "a" / "Data" / "001")
+    (tmp_path / "b" / "001" / "back").symlink_to(tmp_path / "b")
+    found, _ = everything(tmp_path / "b")
+    assert found.equals(truth(users=2).filter(user="001").sort("user", "time", "lat"))
+
+
 def test_the_digest_is_of_the_content(tmp_path: Path) -> None:
     rows = truth(users=2)
     one = open_traces(geolife(tmp_path / "a", rows))

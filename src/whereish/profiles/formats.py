@@ -98,10 +98,7 @@ def plt_frames(user: str, files: Sequence[Path], zone: str) -> Iterator[pl.DataF
     import polars as pl
 
     raw = _text(files, _PLT, skip_rows=_PLT_HEADING)
-    when = pl.concat_str(
-        [pl.col("day").str.strip_chars(), pl.col("clock").str.strip_chars()], separator=" "
-    )
-    rows = raw.with_columns(user=pl.lit(user), time=when)
+    rows = raw.with_columns(user=pl.lit(user), time=pl.concat_str(["day", "clock"], separator=" "))
     yield from _frames(rows, files, _PLT_HEADING + 1, zone)
 
 
@@ -263,10 +260,12 @@ def read_times(text: pl.Series, zone: str) -> pl.Series:
     """Read times from text: with an offset as they say, without one as in the given zone."""
     import polars as pl
 
+    time = _placed(text.str.to_datetime(_FORMS[0], time_unit="us", strict=False), zone)
+    if time.null_count() == text.null_count():
+        return time.alias("time")  # nearly always: the rest is for what is not so plain
     text = text.str.strip_chars()
     plain = text.str.replace("T", " ", literal=True)
     zulu = text.str.ends_with("Z")
-    time = pl.Series("time", [None] * len(text), dtype=pl.Datetime("us", "UTC"))
     ways = ("Z", *_FORMS, "%+", "number") if zulu.head(1).any() else (*_FORMS, "Z", "%+", "number")
     for way in ways:
         # The likely form first: others are tried only where something is left.

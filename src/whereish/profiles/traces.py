@@ -365,8 +365,13 @@ def _listed(root: Path) -> list[Path]:
             raise InputError(f"traces must be a file or folder that exists, got {root}")
         if root.is_file():
             return [root]
-        found = []
-        for folder, inner, names in os.walk(root):
+        found, seen = [], set()
+        for folder, inner, names in os.walk(root, followlinks=True):
+            here = os.stat(folder)
+            if (here.st_dev, here.st_ino) in seen:  # a link that leads back
+                inner.clear()
+                continue
+            seen.add((here.st_dev, here.st_ino))
             inner[:] = sorted(name for name in inner if not name.startswith("."))
             found += [Path(folder, name) for name in sorted(names) if not name.startswith(".")]
     except (OSError, ValueError) as wrong:
