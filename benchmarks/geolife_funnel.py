@@ -10,18 +10,15 @@ docs/reproduction.md is made of this. Counts only: nothing here tells about anyb
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
 
 import whereish as wh
-from whereish.profiles import PAPER_CELL_KM, Visits
+from whereish.profiles import PAPER_CELL_KM, Visits, traces_by_file
 
 ZONE = "Asia/Shanghai"
 # South, west, north, east: what a map of Beijing may show.
@@ -52,19 +49,6 @@ def flat_degrees() -> wh.SquareCells:
     )
 
 
-def by_files(visits: Visits, data: Path) -> Visits:
-    """Count a file as a trace, by the time in its name."""
-    rows: Counter[tuple[str, object]] = Counter()
-    for file in data.rglob("*.plt"):
-        begun = datetime.strptime(file.stem, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-        rows[file.parent.parent.name, begun.astimezone(ZoneInfo(ZONE)).date()] += 1
-    table = pl.DataFrame(
-        [(user, day, count) for (user, day), count in rows.items()],
-        schema=["user", "day", "traces"], orient="row",
-    )  # fmt: skip
-    return replace(visits, traces=table.sort("user", "day"))
-
-
 def by_points(visits: Visits, unit: str) -> Visits:
     """Count hours with any point, days with any, or points, instead of traces."""
     rows = visits.table
@@ -90,7 +74,7 @@ def readings(data: Path, cache: Path | None) -> Iterator[tuple[str, str]]:
 
     default = counted(grid())
     yield "default", figures(default)
-    yield "window: a file is a trace", figures(by_files(default, data))
+    yield "window: a file is a trace", figures(traces_by_file(default, traces))
     yield "window: most days with points", figures(by_points(default, "days"))
     yield "window: most hours with points", figures(by_points(default, "hours"))
     yield "window: most counted points", figures(by_points(default, "points"))

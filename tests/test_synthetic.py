@@ -11,7 +11,14 @@ import polars as pl
 import pytest
 
 import whereish as wh
-from whereish.profiles import PERIODS, Cohort, Funnel, count_visits, paper_profiles
+from whereish.profiles import (
+    PERIODS,
+    Cohort,
+    Funnel,
+    count_visits,
+    paper_profiles,
+    traces_by_file,
+)
 
 CITY = wh.SyntheticCity(users=12, days=40, seed=5, every_s=60)
 
@@ -43,6 +50,17 @@ def test_a_tree_and_a_table_of_the_same_people_are_the_same(tmp_path: Path) -> N
     for user in one.users:
         for period in PERIODS:
             assert (one.priors[user][period] == two.priors[user][period]).all()
+
+
+def test_a_file_is_a_trace_where_files_are(tmp_path: Path) -> None:
+    tree = wh.open_traces(CITY.write_geolife(tmp_path / "tree"))
+    visits = count_visits(tree, wh.SquareCells.over(*CITY.area), CITY.zone)
+    counted = traces_by_file(visits, tree)
+    assert counted.traces["traces"].sum() == len(tree.files)
+    # The made-up loggers end a file where they pause, so the two readings hardly differ.
+    assert int(visits.traces["traces"].sum()) == pytest.approx(len(tree.files), rel=0.05)
+    with pytest.raises(wh.InputError, match="GeoLife's tree only"):
+        traces_by_file(visits, wh.open_traces(CITY.write_parquet(tmp_path / "t.parquet")))
 
 
 def test_taxis_are_the_same_people_on_another_clock(tmp_path: Path) -> None:

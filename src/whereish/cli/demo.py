@@ -35,7 +35,10 @@ def demo(
         raise InputError(f"output {output} cannot be made a folder: {wrong.strerror}") from None
     who = wh.embedded_city()
     epsilon = math.log(RATIO) / WITHIN_KM
-    say("A made-up person lives, works and goes out in Paris: 48 cells of 870 x 890 m.")
+    say(
+        "A made-up person lives, works and goes out in Paris: 48 cells of 870 x 890 m, and a prior "
+        "counted from 90 days of her traces."
+    )
     say(level_in_words(epsilon))
     with waiting("building mechanisms and measuring them"):
         rows = list(compare(who, epsilon))
@@ -91,8 +94,9 @@ def _closing(
     say(f"Pictures: {output / 'city.png'} and {output / 'comparison.png'}.")
     say(
         f"Try next: {_command()} audit {output / 'mechanism.whereish'}, which checks it again from "
-        f"the file alone; then {_command()} build me.csv --ratio 2 --within 500m -o mine.whereish "
-        "with a CSV of your own places (columns lat,lon,prior)."
+        f"the file alone; then {_command()} profile my-tracks -o me.csv with your own GPX tracks, "
+        f"Google Timeline or other traces, and {_command()} build me.csv --ratio 2 --within 500m "
+        "-o mine.whereish."
     )
 
 

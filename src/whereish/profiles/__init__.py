@@ -43,7 +43,15 @@ from whereish.profiles.table import (
     write_profiles,
 )
 from whereish.profiles.traces import KINDS, Traces, check_zone, open_traces
-from whereish.profiles.visits import ALL_DAY, PERIODS, Step, Visits, as_period, count_visits
+from whereish.profiles.visits import (
+    ALL_DAY,
+    PERIODS,
+    Step,
+    Visits,
+    as_period,
+    count_visits,
+    traces_by_file,
+)
 
 __all__ = [
     "ALL_DAY",
@@ -90,6 +98,7 @@ __all__ = [
     "region_priors",
     "region_scores",
     "smoothed",
+    "traces_by_file",
     "write_profile",
     "write_profiles",
 ]
