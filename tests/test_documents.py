@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import whereish as wh
-from whereish.profiles import Funnel, documents, open_traces
+from whereish.profiles import DegreeTiles, Funnel, count_visits, documents, open_traces
 
 MOMENTS = [datetime(2024, 3, 30, 22, 10, tzinfo=UTC) + timedelta(minutes=7 * i) for i in range(20)]
 SPOTS = [(round(48.85 + i / 1000, 6), round(-2.35 - i / 1000, 6)) for i in range(20)]
@@ -196,10 +196,14 @@ def test_a_stay_is_a_point_in_every_hour_of_it(tmp_path: Path, stay_ms: bool) ->
     (tmp_path / "Settings.json").write_text('{"createdTime": "2020"}')
     traces = open_traces(tmp_path, person="me")
     found = pl.concat(traces.batches()).sort("time")
-    assert [(f"{t:%H:%M}", lat) for _, t, lat, _ in found.rows()] == [
-        ("09:50", 48.85), ("10:00", 48.85), ("11:00", 48.85), ("12:00", 48.85),
-        ("12:10", 48.85), ("12:20", 48.855), ("12:30", 48.86),
+    told = [(f"{t:%H:%M:%S}", lat) for _, t, lat, _ in found.rows()]
+    quarters = [(f"{h}:{m:02d}:00", 48.85) for h in (10, 11) for m in (0, 15, 30, 45)]
+    assert told == [
+        ("09:50:00", 48.85), *quarters, ("12:00:00", 48.85), ("12:09:59", 48.85),
+        ("12:10:00", 48.85), ("12:20:00", 48.855), ("12:30:00", 48.86),
     ]  # fmt: skip
+    visits = count_visits(traces, wh.SquareCells(wh.LocalPlane(48.85, 2.35), (0.5, 0.5)))
+    assert visits.traces["traces"].to_list() == [1]
 
 
 @pytest.mark.parametrize("ios", [False, True])
@@ -221,8 +225,12 @@ def test_visits_and_activities_of_a_timeline(tmp_path: Path, ios: bool) -> None:
     path = tmp_path / "Timeline.json"
     path.write_text(json.dumps(segments if ios else {"semanticSegments": segments}))
     found = pl.concat(open_traces(path).batches()).sort("time")
-    clock = [f"{t:%H:%M}" for t in found["time"]]
-    assert clock == ["05:30", "06:00", "07:00", "07:15", "07:45"]
+    assert found["time"].dt.hour().unique().to_list() == [5, 6, 7]
+    times = [f"{moment:%H:%M}" for moment in found["time"].to_list()]
+    assert (times[0], times[-1]) == ("05:30", "07:45")
+    # Whose clock is half an hour off has a point in every hour as well.
+    hours = count_visits(found, DegreeTiles(), "Asia/Kolkata").table["clock"].unique()
+    assert hours.to_list() == [11, 12, 13]
 
 
 DIRT: dict[str, tuple[str, str, int, int]] = {
@@ -230,6 +238,19 @@ DIRT: dict[str, tuple[str, str, int, int]] = {
     "gpx cut off": ("a.gpx", gpx()[: len(gpx()) // 2], 9, 0),
     "gpx without times": ("a.gpx", gpx().replace("time>", "thyme>"), 0, 20),
     "gpx with letters": ("a.gpx", gpx().replace('lat="48.86"', 'lat="north"'), 19, 1),
+    "gpx with a time in an extension": (
+        "a.gpx",
+        gpx().replace("<ele>", "<extensions><x:time>x</x:time></extensions><ele>"),
+        20,
+        0,
+    ),
+    "gpx with places to go": (
+        "a.gpx",
+        gpx().replace("<trk>", '<wpt lat="1" lon="2"/><rte><rtept lat="1" lon="2"/></rte><trk>'),
+        20,
+        0,
+    ),
+    "a page for a track": ("a.gpx", "<html><trkpt/></html>", 0, 0),
     "gpx with entities": ("a.gpx", '<!DOCTYPE x [<!ENTITY a "b">]>' + gpx(), 0, 0),
     "json cut off": ("a.json", json.dumps(records(False))[:-700], -1, 0),
     "records of nothing": ("a.json", '{"locations": [{}, 3, {"latitudeE7": "x"}]}', 0, 2),
@@ -253,7 +274,7 @@ def test_dirt_is_counted_and_the_rest_is_read(tmp_path: Path, what: str) -> None
     else:
         assert 0 < rows < 20
     assert funnel.dropped == dropped
-    spoiled = "cut off" in what or "entities" in what
+    spoiled = "cut off" in what or "entities" in what or "a page" in what
     assert bool(funnel.broken) == spoiled
     assert "48." not in str(funnel)
     if spoiled or dropped:
@@ -331,3 +352,30 @@ def test_lines_are_counted(tmp_path: Path) -> None:
         ("locations", 3),
         ("locations", 4),
     ]
+
+
+@pytest.mark.parametrize("kind", ["gpx", "json", "parquet"])
+def test_one_damaged_file_costs_no_other(tmp_path: Path, kind: str) -> None:
+    content = {"gpx": gpx().encode(), "json": json.dumps(records(False)).encode()}
+    for name in "abcde":
+        path = tmp_path / f"{name}.{kind}"
+        if kind == "parquet":
+            expected("me").write_parquet(path)
+        else:
+            path.write_bytes(content[kind])
+    spoiled = tmp_path / f"b.{kind}"
+    spoiled.write_bytes(spoiled.read_bytes()[:-400])
+    found = pl.concat(open_traces(tmp_path, person="me").batches(funnel := Funnel()))
+    assert 80 <= len(found) < 100
+    assert [Path(file).name for file, _ in funnel.broken] == [spoiled.name]
+
+
+def test_a_gzip_that_is_cut_off_gives_what_comes_before(tmp_path: Path) -> None:
+    many = {"locations": records(False)["locations"] * 400}
+    for name, text in (("a.json.gz", json.dumps(many)), ("b.gpx.gz", gpx() * 1)):
+        whole = gzip.compress(text.encode())
+        (tmp_path / name).write_bytes(whole[: len(whole) * 2 // 3])
+        funnel = Funnel()
+        rows = sum(len(b) for b in open_traces(tmp_path / name).batches(funnel))
+        assert funnel.broken
+        assert rows > 0 or name == "b.gpx.gz"

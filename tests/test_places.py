@@ -125,8 +125,11 @@ def changed(x: int, y: int, value: float) -> list[list[float]]:
         (lambda: wh.Places.from_xy([[0, math.nan]]), r"xy_km must be finite, got nan at \[0, 1\]"),
         (lambda: wh.Places.from_xy([[0, 1, 2]]), "xy_km must be n x 2 numbers, got 1 x 3"),
         (lambda: wh.Places.from_xy("home"), "xy_km must be n x 2 numbers, got 'home'"),
-        (lambda: wh.Places.from_latlon([[91, 0]]), "latitude must be from -90 to 90.*got 91"),
-        (lambda: wh.Places.from_latlon([[0, 0], [0, 181]]), "longitude .*got 181 for place 1"),
+        (
+            lambda: wh.Places.from_latlon([[91, 0]]),
+            "latitude must be from -90 to 90.*place 0 is not",
+        ),
+        (lambda: wh.Places.from_latlon([[0, 0], [0, 181]]), "longitude .*that of place 1 is not"),
         (lambda: wh.Places.from_latlon([[0, 0], [0, 180], [0, 90], [0, -90]]), "one region"),
         (lambda: wh.Places.from_latlon([[90, 0], [90, 120]]), "places must differ"),
         (lambda: wh.square_grid(1, 0, 0, 1), "north must be above south"),

@@ -145,7 +145,7 @@ def test_dirt_is_told_by_file_and_line_and_strict_refuses_it(tmp_path: Path) -> 
     path.write_text("\n".join(["time,lat,lon", *rows[:3], "x,48.7124,2.4568", *rows[3:], ""]))
     facts, told = fine("profile", path, "-o", tmp_path / "p.csv")
     assert facts["rows"]["unreadable"] == 1
-    assert f"{path}, line 5: not a user, a time and two numbers" in told
+    assert f"{path}, line 5: the time cannot be read" in told
     done = run("profile", path, "-o", tmp_path / "p.csv", "--strict")
     assert done.exit_code == 2
     assert "line 5" in done.stderr
@@ -161,15 +161,15 @@ SWAPPED = "when,y,x\n2024-05-06 01:00:00,116.3,39.9\n"
         (["no-such-file", "-o", "p.csv"], "must be a file or folder that exists"),
         (["t.csv", "-o", "p.xls"], "must end in"),
         (["t.csv", "-o", "no/such/p.csv"], "folder that exists"),
-        (["t.csv", "-o", "p.csv"], "name them: --columns"),
+        (["t.csv", "-o", "p.csv"], "--columns time=A"),
         (["t.csv", "-o", "p.csv", "--columns", "time"], "columns must be like"),
-        (["t.csv", "-o", "p.csv", "--columns", "time=no,lat=y,lon=x"], "a column 'no'"),
+        (["t.csv", "-o", "p.csv", "--columns", "time=no,lat=y,lon=x"], "no column 'no'"),
         (["t.csv", "-o", "p.csv", "--columns", "tme=when"], "columns must name some of"),
         (["t.csv", "-o", "p.csv", "--columns", "time=when,lat=y,lon=x"], "changed places"),
         (["t.csv", "-o", "p.csv", "--period", "noon", "--zone", "UTC"], "a period must be"),
         (["t.csv", "-o", "p.csv", "--period", "night"], "need a time zone"),
         (["t.csv", "-o", "p.csv", "--zone", "Paris"], "zone must be"),
-        (["t.csv", "-o", "p.csv", "--clock", "Paris"], "zone must be"),
+        (["t.csv", "-o", "p.csv", "--clock", "Paris"], "clock must be"),
         (["t.csv", "-o", "p.csv", "--group", "people"], "group must be users"),
         (["t.csv", "-o", "p", "--group", "users"], "need a time zone"),
         (["t.csv", "-o", ".", "--group", "users", "--zone", "UTC"], "new folder"),
@@ -185,6 +185,11 @@ SWAPPED = "when,y,x\n2024-05-06 01:00:00,116.3,39.9\n"
         (["t.csv", "-o", "p.csv", "--kind", "gpx"], "cannot be read"),
         (["t.csv", "-o", "p.csv", "--kind", "kml"], "kind must be one of"),
         (["a.zip", "-o", "p.csv"], "unpacked first"),
+        (["t.csv", "-o", "p.csv", "--own-places"], "goes with --group users"),
+        (["t.csv", "-o", "p.csv", "--at-least", "3"], "goes with --group users"),
+        (["t.csv", "-o", "p.csv", "--group", "users", "--zone", "UTC"], "a folder or a .parquet"),
+        (["t.csv", "-o", "p.csv", "--one-person", "--user", "a"], "goes neither"),
+        (["t.csv", "-o", "p.csv", "--places", "1"], "places must be"),
     ],
 )
 def test_bad_input_is_one_clear_line(
@@ -207,7 +212,10 @@ def test_several_people_are_named_not_merged(tmp_path: Path) -> None:
     fine("city", "-o", tmp_path / "city", "--users", 3, "--days", 5, "--format", "t-drive")
     done = run("profile", tmp_path / "city", "-o", tmp_path / "p.csv")
     assert done.exit_code == 2
-    assert "traces must be of one person, got 3: name one (--user 1)" in done.stderr
+    assert "traces must be of one person, got 3: name one" in done.stderr
+    assert "--user 1" in done.stderr
+    merged, _ = fine("profile", tmp_path / "city", "-o", tmp_path / "all.csv", "--one-person")
+    assert merged["places"] == 50
     missing = run("profile", tmp_path / "city", "-o", tmp_path / "p.csv", "--user", "7")
     assert missing.exit_code == 2
     assert "got none of the people asked for" in missing.stderr
@@ -232,3 +240,59 @@ def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
     assert process.returncode == 130
     left = {file.name for file in tmp_path.iterdir()}
     assert left <= {"t.parquet", "cache"}
+
+
+def test_a_group_in_a_period_says_who_is_left(tmp_path: Path) -> None:
+    made, _ = fine("city", "-o", tmp_path / "city", "--users", 12, "--days", 30, "--every", 60)
+    area = ",".join(str(side) for side in made["area"])
+    common = (tmp_path / "city", "--group", "users", "--zone", made["zone"], "--at-least", 2,
+              "--area", area, "--places", 20)  # fmt: skip
+    facts, _ = fine("profile", *common, "--period", "22-23", "-o", tmp_path / "late")
+    assert facts["steps"][-1]["name"] == "from 22 to 23 o'clock"
+    assert facts["users"] == facts["steps"][-1]["users"] == len(list((tmp_path / "late").iterdir()))
+    for more in ((), ("--own-places",)):
+        done = run("profile", *common, "--period", "3-4", "-o", tmp_path / "never", *more)
+        assert done.exit_code == 2
+        assert "nobody who is left has a point from 3 to 4 o'clock" in done.stderr
+
+
+def test_the_radius_limits_hexagons_of_a_group(tmp_path: Path) -> None:
+    pytest.importorskip("h3")
+    rows = [
+        (user, datetime(2024, 5, 1, tzinfo=UTC) + timedelta(hours=h), lat, lon)
+        for user, lat, lon in (("a", 48.85, 2.35), ("b", 48.86, 2.36), ("c", 35.68, 139.7))
+        for h in range(72)
+    ]
+    table = pl.DataFrame(rows, schema=["user", "time", "lat", "lon"], orient="row")
+    table.write_parquet(tmp_path / "t.parquet")
+    facts, _ = fine("profile", tmp_path / "t.parquet", "--group", "users", "--zone", "UTC",
+                    "--h3", 8, "--at-least", 3, "-o", tmp_path / "p")  # fmt: skip
+    assert facts["users"] == 2
+    assert facts["places"] == 2
+
+
+def test_everybodys_table_builds_for_one(tmp_path: Path) -> None:
+    fine("city", "-o", tmp_path / "city", "--users", 4, "--days", 30, "--every", 60)
+    fine("profile", tmp_path / "city", "--group", "users", "--zone", "UTC", "--at-least", 1,
+         "--places", 8, "-o", tmp_path / "all.parquet")  # fmt: skip
+    k = tmp_path / "k.whereish"
+    done = run("build", tmp_path / "all.parquet", "--epsilon", 1, "-o", k)
+    assert done.exit_code == 2
+    assert "people: name one" in done.stderr
+    someone = pl.read_parquet(tmp_path / "all.parquet")["user"][0]
+    fine("build", tmp_path / "all.parquet", "--user", someone, "--epsilon", 1, "-o", k)
+    missing = run("build", tmp_path / "all.parquet", "--user", "x", "--epsilon", 1, "-o", k)
+    assert "nobody called 'x'" in missing.stderr
+
+
+def test_no_picture_or_message_shows_where_somebody_is(tmp_path: Path) -> None:
+    me = tmp_path / "me.csv"
+    fine("profile", gpx(tmp_path / "me.gpx"), "--places", 6, "-o", me)
+    fine("plot", me, "-o", tmp_path / "p.png")
+    assert stat.S_IMODE((tmp_path / "p.png").stat().st_mode) == 0o600
+    for old, new in (("48.7", "48.7N"), ("48.7", "148.7"), ("48.7", '"48.7')):
+        spoiled = tmp_path / "spoiled.csv"
+        spoiled.write_text(me.read_text().replace(old, new, 1))
+        done = run("build", spoiled, "--epsilon", 1, "-o", tmp_path / "k.whereish")
+        assert done.exit_code == 2
+        assert "48.7" not in done.stderr

@@ -95,7 +95,7 @@ def collection(*features: Any) -> str:
         (
             "a.csv",
             "x_km,y_km,prior\n0,0,0.5\n1,oops,0.5\n",
-            "y_km must be a number, got 'oops' in row 2",
+            "y_km must be a number, got something else in row 2",
         ),
         (
             "a.csv",
@@ -108,7 +108,11 @@ def collection(*features: Any) -> str:
             "x_km,y_km,prior\n0,0,0.5\n0,0,0.5\n",
             "places must differ by a millimetre, but 0 and 1",
         ),
-        ("a.csv", "lat,lon,prior\n0,0,0.5\n95,0,0.5\n", "latitude must be .* got 95 for place 1"),
+        (
+            "a.csv",
+            "lat,lon,prior\n0,0,0.5\n95,0,0.5\n",
+            "latitude must be .* that of place 1 is not",
+        ),
         ("a.csv", b"\xff\xfe\x00\x01", "not a table|columns must be"),
         ("a.json", "[1, 2]", "list of records, a mapping of columns, or GeoJSON"),
         ("a.json", "{", "not JSON"),
@@ -148,8 +152,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_repr_does_not_show_the_prior() -> None:
-    assert "0." not in repr(wh.embedded_city()).replace("6.09", "").split("around")[0]
-    assert "prior" not in repr(wh.embedded_city())
+    assert repr(wh.embedded_city()) == "Profile(48 places)"
 
 
 def test_the_embedded_city_is_skewed_and_fixed() -> None:

@@ -387,3 +387,117 @@ def read(path: Path, **options: Any) -> tuple[pl.DataFrame, Funnel]:
     funnel = Funnel()
     batches = list(open_traces(path, **options).batches(funnel))
     return pl.concat(batches) if batches else pl.DataFrame(), funnel
+
+
+def test_a_heading_that_is_missing_is_not_shown(tmp_path: Path) -> None:
+    path = _file(tmp_path / "t.csv", "2023-05-01 10:00:00,48.8566,2.3522\n" * 3)
+    for options in ({}, {"columns": {"time": "when"}}):
+        with pytest.raises(wh.FormatError, match="seems to be data") as caught:
+            open_traces(path, **options)  # type: ignore[arg-type]  # mypy cannot match them
+        assert "48.8" not in str(caught.value)
+    table(tmp_path, truth(), "csv").rename(tmp_path / "a.csv")
+    _, funnel = everything(tmp_path)
+    assert "48.8" not in str(funnel)
+    assert [Path(file).name for file, _ in funnel.broken] == ["t.csv"]
+
+
+def test_notes_beside_the_traces_are_not_fatal(tmp_path: Path) -> None:
+    _file(tmp_path / "a-notes.csv", "text\nhello\n")
+    table(tmp_path, truth(), "csv")
+    found, funnel = everything(tmp_path)
+    assert len(found) == 120
+    assert [Path(file).name for file, _ in funnel.broken] == ["a-notes.csv"]
+
+
+@pytest.mark.parametrize("note", ['5" pipe', '"open', 'a "b', '"a, b"', '"two\nlines"'])
+def test_a_quote_spoils_no_more_than_its_row(tmp_path: Path, note: str) -> None:
+    rows = [f"2023-05-01T{h:02d}:00:00Z,48.{h},2.3,{note if h == 5 else 'x'}" for h in range(20)]
+    path = _file(tmp_path / "t.csv", "\n".join(["time,lat,lon,note", *rows]) + "\n")
+    found, funnel = everything(path)
+    assert len(found) >= 19
+    assert not funnel.broken
+    kept = {f"{t:%H}": lat for _, t, lat, _ in found.rows()}
+    assert all(kept[f"{h:02d}"] == float(f"48.{h}") for h in range(20) if h != 5)
+
+
+@pytest.mark.parametrize("kind", ["geolife", "t-drive", "csv"])
+@pytest.mark.parametrize("cut", [False, True])
+def test_packed_texts_are_read_as_far_as_they_go(tmp_path: Path, kind: str, cut: bool) -> None:
+    rows = truth(users=3, rows=3000)
+    tree = {
+        "geolife": lambda: geolife(tmp_path / "x", rows, files=1),
+        "t-drive": lambda: t_drive(tmp_path / "x", rows),
+        "csv": lambda: _file(tmp_path / "x.csv", _csv(rows)),
+    }[kind]()
+    for file in list(tree.rglob("*.*")) if tree.is_dir() else [tree]:
+        if file.is_file():
+            whole = gzip.compress(file.read_bytes())
+            spoil = cut and (kind == "csv" or "1" in file.parent.parent.name + file.stem[-1])
+            file.with_name(file.name + ".gz").write_bytes(whole[:-5000] if spoil else whole)
+            file.unlink()
+    where = tree if tree.is_dir() else tree.with_name("x.csv.gz")
+    found, funnel = everything(where)
+    if cut:
+        assert 100 < len(found) < len(rows)
+        assert len(funnel.broken) == 1
+    else:
+        assert found.equals(rows.sort("user", "time", "lat"))
+        assert (funnel.dropped, funnel.broken) == (0, [])
+
+
+def _csv(rows: pl.DataFrame) -> str:
+    return str(rows.with_columns(pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ")).write_csv())
+
+
+def test_columns_may_be_called_anything(tmp_path: Path) -> None:
+    text = "file,line,id, My Lat ,blank,TIME,lng\nf,9,1,48.5,b,2023-05-01 10:00:00,2.5\n"
+    path = _file(tmp_path / "t.csv", text)
+    found, _ = everything(path, columns={"lat": "my lat"})
+    assert found.rows() == [("t", datetime(2023, 5, 1, 10, tzinfo=UTC), 48.5, 2.5)]
+
+
+def test_decimal_commas_go_with_semicolons(tmp_path: Path) -> None:
+    path = _file(tmp_path / "t.csv", "time;lat;lon\n2023-05-01 10:00:00;48,5;-2,5\n")
+    found, _ = everything(path)
+    assert found.select("lat", "lon").rows() == [(48.5, -2.5)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2023-05-01T10:00Z", "20230501T100000Z", "20230501T100000", "2023/05/01 10:00",
+     "2023-05-01T12:00:00+02", "2023-05-01 12:00+02:00", "2023-05-01T10:00:00.000Z"],
+)  # fmt: skip
+def test_other_forms_of_a_time(tmp_path: Path, text: str) -> None:
+    found, _ = everything(_file(tmp_path / "t.csv", f"time,lat,lon\n{text},48.5,2.5\n"))
+    assert found["time"].to_list() == [datetime(2023, 5, 1, 10, tzinfo=UTC)]
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ("05/01/2023 10:00,48.5,2.5", "the time cannot be read"),
+        ("2023-05-01,48.5,2.5", "the time cannot be read"),
+        ("2023-05-01 10:00:00,48.5N,2.5", "the latitude is not a number"),
+        ("2023-05-01 10:00:00,48.5,", "the longitude is not a number"),
+    ],
+)
+def test_what_is_wrong_with_a_row_is_said(tmp_path: Path, row: str, why: str) -> None:
+    _, funnel = read(_file(tmp_path / "t.csv", f"time,lat,lon\n{row}\n"))
+    assert funnel.where[0][2].startswith(why)
+    assert "48.5" not in str(funnel)
+
+
+def test_kinds_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    table(tmp_path, truth(), "parquet")
+    table(tmp_path, truth(), "csv")
+    (tmp_path / "readme.md").write_text("hello")
+    traces = open_traces(tmp_path)
+    assert (traces.kind, traces.left_out) == ("parquet", {"csv": 1})
+    assert open_traces(tmp_path, "csv").left_out == {"parquet": 1}
+
+
+def test_people_are_called_by_their_files(tmp_path: Path) -> None:
+    for name in ("alice.smith.csv", "alice.jones.csv"):
+        _file(tmp_path / name, "time,lat,lon\n2023-05-01 10:00:00,48.5,2.5\n")
+    found, _ = everything(tmp_path)
+    assert found["user"].to_list() == ["alice.jones", "alice.smith"]

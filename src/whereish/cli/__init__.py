@@ -15,6 +15,7 @@ from whereish import __version__
 from whereish.cli import commands
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
+from whereish.cli.paper import paper
 from whereish.cli.profile import city, forget, profile
 from whereish.cli.release import audit, obfuscate, report
 
@@ -37,6 +38,7 @@ for function in (
     obfuscate,
     city,
     forget,
+    paper,
     demo,
 ):
     app.command()(function)

@@ -83,6 +83,9 @@ def build(
     forget_prior: Annotated[
         bool, typer.Option("--forget-prior", help="Leave the prior out of the file.")
     ] = False,
+    user: Annotated[
+        str | None, typer.Option(help="Whose profile, of a table of several people's.")
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw it as well: a .png, .pdf or .svg file.")
     ] = None,
@@ -104,7 +107,7 @@ def build(
         picture_kind(picture)
     if output.exists() and profile.exists() and output.samefile(profile):
         raise InputError(f"output must not be the profile itself, got {output} for both")
-    who = wh.read_profile(profile, normalise=normalise)
+    who = wh.read_profile(profile, normalise=normalise, user=user)
     check_places(who.places)
     say_profile(who)
     say(level_in_words(level))

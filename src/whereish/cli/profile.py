@@ -16,12 +16,14 @@ from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say, waiting
 from whereish.cli.words import length_km
 from whereish.errors import InputError
+from whereish.places import as_whole
 from whereish.profiles import (
     ALL_DAY,
     KINDS,
     PAPER_CELL_KM,
     PERIODS,
     RADIUS_KM,
+    DegreeTiles,
     Portrait,
     Regions,
     Step,
@@ -36,7 +38,9 @@ from whereish.profiles import (
     check_smooth,
     check_zone,
     enough_points,
+    find_middle,
     inside,
+    nearby,
     portrait,
     region_priors,
     smoothed,
@@ -103,11 +107,15 @@ def profile(
         bool, typer.Option("--own-places", help="Of a group: everybody's own places.")
     ] = False,
     at_least: Annotated[
-        int, typer.Option(help="Of a group: points one needs in every period.")
-    ] = 20,
+        int | None, typer.Option(help="Of a group: points one needs in every period; 20.")
+    ] = None,
     top: Annotated[
-        int, typer.Option(help="Of a group: how many regions of each count for the score.")
-    ] = 30,
+        int | None,
+        typer.Option(help="Of a group: how many regions of each count for the score; 30."),
+    ] = None,
+    one_person: Annotated[
+        bool, typer.Option("--one-person", help="All of it is yours, whoever it names.")
+    ] = False,
     kind: Annotated[str | None, typer.Option(help="What TRACES are, if not found out.")] = None,
     columns: Annotated[
         str | None, typer.Option(help="Names of columns: time=when,lat=y,lon=x,user=who.")
@@ -123,14 +131,21 @@ def profile(
 ) -> None:  # fmt: skip
     """Make a profile, places with a prior, from traces of where somebody was.
 
-    Says how much of the time it covers. What is read is kept for the next time in a folder that
-    only you may enter (whereish forget deletes it).
+    Says how much of the time it covers. What is counted is kept for the next time, in files that
+    only you may read (whereish forget deletes them).
     """
     hours = _period(period)
     if group not in (None, "users"):
         raise InputError(f"group must be users, got {group!r}")
     if zone is None and (group or hours != PERIODS[ALL_DAY]):
         raise InputError("periods of the day need a time zone: --zone Europe/Paris, for instance")
+    for_groups = {"own-places": own_places or None, "at-least": at_least, "top": top}
+    for name, value in for_groups.items():
+        if value is not None and group is None:
+            raise InputError(f"--{name} goes with --group users")
+    if one_person and (group or user):
+        raise InputError("--one-person goes neither with --group nor with --user")
+    as_whole("places", places, 2)
     zone = check_zone(zone or "UTC")
     check_smooth(smooth)
     if group is None:
@@ -143,7 +158,7 @@ def profile(
         traces, kind, columns=_columns(columns), zone=clock, strict=strict,
         users=None if user is None else [user],
     )  # fmt: skip
-    if group is None and user is None and not found.tells_people:
+    if one_person or (group is None and user is None and not found.tells_people):
         found = replace(found, person="me")
     cache = None if no_cache else cache_folder()
     with _Reading(found) as reading:
@@ -159,19 +174,23 @@ def profile(
                 size = cell_km or PAPER_CELL_KM
                 regions = area_cells(found, size, reach_km, zone, progress=reading, cache=cache)
             visits = wh.count_visits(found, regions, zone, progress=reading, cache=cache)
+            if h3 is not None:
+                tiles = wh.count_visits(found, DegreeTiles(), zone, progress=reading, cache=cache)
+                visits = nearby(visits, find_middle(tiles, reach_km), reach_km)
             reading.done(visits.funnel)
     if group is None:
         facts = _say_person(made)
         wh.write_profile(output, made.profile)
     else:
         window_days = (90 if window is None else window) or None
+        least = 20 if at_least is None else at_least
         if own_places:
-            everybody, steps = _own(visits, places, hours, window_days, at_least, smooth)
+            everybody, steps = _own(visits, places, hours, window_days, least, smooth)
         else:
             cohort = wh.paper_profiles(
-                visits, window_days=window_days, at_least=at_least, top=top, places=places
+                visits, window_days=window_days, at_least=least, top=top or 30, places=places
             )
-            everybody, steps = _shared(cohort, hours, smooth), cohort.steps
+            everybody, steps = _shared(cohort, hours, smooth)
         facts = _say_group(everybody, steps)
         wh.write_profiles(output, everybody)
     say(f"Wrote {output} (readable by you only).")
@@ -230,7 +249,7 @@ class _Reading:
     """Shows how far the reading of traces has come, and says at the end what was read."""
 
     def __init__(self, traces: wh.Traces) -> None:
-        self._kind = traces.kind
+        self._kind, self._left_out = traces.kind, traces.left_out
         self._bar = ExitStack()
         self._tell: Callable[..., None] | None = None
         self._start = time.perf_counter()
@@ -254,7 +273,10 @@ class _Reading:
         self._bar.close()
         seconds = time.perf_counter() - self._start
         took = f" in {seconds:.1f} s" if self._tell else " (kept from an earlier run)"
-        say(f"Read {funnel.rows:,} rows from {funnel.files:,} {self._kind} files{took}.")
+        files = f"{funnel.files:,} {self._kind} file{'s' * (funnel.files != 1)}"
+        say(f"Read {funnel.rows:,} rows from {files}{took}.")
+        for kind, count in self._left_out.items():
+            say(f"Left out {count:,} {kind} file{'s' * (count != 1)}: --kind {kind} reads those.")
         kinds = {
             "unreadable": "not numbers and a time",
             "impossible": "with impossible coordinates",
@@ -266,7 +288,7 @@ class _Reading:
             for file, line, why in funnel.where:
                 say(f"  {file}, line {line}: {why}")
         for file, reason in funnel.broken[:_FILES_TOLD]:
-            say(f"  {file} cannot be read ({reason})")
+            say(f"  {file} cannot be read, or not all of it ({reason})")
         if len(funnel.broken) > _FILES_TOLD:
             say(f"  and {len(funnel.broken) - _FILES_TOLD:,} more files")
         self.facts = {**asdict(funnel), "dropped": funnel.dropped, "seconds": seconds}
@@ -314,14 +336,33 @@ def _say_group(everybody: dict[str, wh.Profile], steps: tuple[Step, ...]) -> dic
     }
 
 
-def _shared(cohort: wh.Cohort, hours: tuple[int, int], smooth: float) -> dict[str, wh.Profile]:
+def _shared(
+    cohort: wh.Cohort, hours: tuple[int, int], smooth: float
+) -> tuple[dict[str, wh.Profile], tuple[Step, ...]]:
     """Return everybody's prior on the same places, in a period of the day."""
-    priors = region_priors(cohort.visits, cohort.ids, {"asked": hours})
-    return {
-        user: wh.Profile(cohort.places, smoothed(found["asked"], cohort.places, smooth))
+    now = _during(cohort.visits, hours)
+    priors = region_priors(now, cohort.ids, {"asked": hours})
+    shapes = None
+    if cohort.places.cell_km is None:
+        shapes = tuple(now.regions.shapes(cohort.ids))
+    made = {
+        user: wh.Profile(cohort.places, smoothed(found["asked"], cohort.places, smooth), shapes)
         for user, found in priors.items()
-        if found
     }
+    return made, now.steps
+
+
+def _during(visits: Visits, hours: tuple[int, int]) -> Visits:
+    """Keep what is in the period that was asked for, and whoever has anything there."""
+    if hours == PERIODS[ALL_DAY]:
+        return visits
+    now = visits.then(f"from {hours[0]} to {hours[1]} o'clock", visits.during(hours))
+    if not now.users:
+        raise InputError(
+            f"nobody who is left has a point from {hours[0]} to {hours[1]} o'clock: choose "
+            "another period"
+        )
+    return now
 
 
 def _own(
@@ -331,9 +372,9 @@ def _own(
     """Return everybody's own places and prior."""
     now = visits if window_days is None else busiest_window(visits, window_days)
     now = enough_points(inside(now), at_least)
-    now = now.then("in the period", now.during(hours))
     if not now.users:
         raise InputError(f"nobody has {at_least} points in the area in every period")
+    now = _during(now, hours)
     made = {user: portrait(now, user, places, smooth=smooth).profile for user in now.users}
     return made, now.steps
 

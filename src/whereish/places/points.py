@@ -275,9 +275,9 @@ def as_latlon(value: ArrayLike) -> Array:
         wrong = np.abs(degrees[:, column]) > limit
         if wrong.any():
             row = int(np.argmax(wrong))
+            # Not the number: with latitude and longitude changed, it would be where somebody is.
             raise InputError(
-                f"{name} must be from -{limit} to {limit} degrees, "
-                f"got {degrees[row, column]:g} for place {row}"
+                f"{name} must be from -{limit} to {limit} degrees, and that of place {row} is not"
             )
     return degrees
 

@@ -38,7 +38,7 @@ def embedded_city() -> Profile:
     skewed, as people's are: the five likeliest cells hold more than half of it.
 
     >>> embedded_city()
-    Profile(places=Places(48 within 6.09 x 4.45 km, around 48.867, 2.337))
+    Profile(48 places)
     """
     cells = SquareCells.over(
         south=48.843, west=2.29, north=48.891, east=2.3845, cell_km=(0.87, 0.89)

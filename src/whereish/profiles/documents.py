@@ -2,7 +2,8 @@
 
 Each is read as a stream, an element at a time, however large the file. What comes out are points
 ``(time, lat, lon, line)`` whose time is text or seconds since 1970; a stay of some hours is a point
-at its beginning and one in every hour after, because hours are what is counted.
+at its beginning, at its end and at every quarter of an hour between: hours are what is counted, and
+a stay is one trace.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _POINTS_A_FRAME = 100_000
 _CHUNK = 1 << 18
 _LARGEST_ELEMENT = 1 << 28
 _LONGEST_STAY_S = 400 * 24 * 3600
-_HOUR_S = 3600
+_QUARTER_S = 900
+_GPX_POINTS = ("trkpt", "rtept", "wpt")
 _ENDS = frozenset(",:]} \t\r\n")
 
 
@@ -81,26 +83,34 @@ def _degrees(value: Any) -> float | None:
 def gpx_points(file: Path) -> Iterator[Point]:
     """Yield the track points (and route and way points) of a GPX file; times are UTC."""
     points: list[Point] = []
-    place: list[Any] = []  # latitude, longitude and line of the point that is open
+    place: list[Any] = []  # latitude, longitude, line and time of the point that is open
     text: list[str] = []
     inside_time = False
+    depth = within = 0  # of the element, and of the point that is open
 
     def begin(tag: str, given: dict[str, str]) -> None:
-        nonlocal place, inside_time
+        nonlocal place, inside_time, depth, within
         name = tag.rpartition(":")[2]
-        if name in ("trkpt", "rtept", "wpt"):
+        if depth == 0 and name != "gpx":
+            raise FormatError("not GPX, though its name says so")
+        depth += 1
+        if name in _GPX_POINTS:
             place = [given.get("lat"), given.get("lon"), parser.CurrentLineNumber, None]
-        elif name == "time" and place:
+            within = depth
+        elif name == "time" and place and depth == within + 1:  # not one of its extensions
             inside_time = True
             text.clear()
 
     def end(tag: str) -> None:
-        nonlocal place, inside_time
+        nonlocal place, inside_time, depth
         name = tag.rpartition(":")[2]
-        if name == "time" and place:
+        depth -= 1
+        if inside_time and name == "time":
             place[3], inside_time = "".join(text), False
-        elif name in ("trkpt", "rtept", "wpt") and place:
-            points.append((place[3], place[0], place[1], place[2]))
+        elif name in _GPX_POINTS and place:
+            # Where somebody means to go has no time, and nothing is wrong with that.
+            if name == "trkpt" or place[3] is not None:
+                points.append((place[3], place[0], place[1], place[2]))
             place = []
 
     def say(data: str) -> None:
@@ -200,7 +210,13 @@ def _semantic(item: dict[str, Any]) -> Iterator[Stamped]:
     if stay:
         during = _part(stay, "duration")
         begin, end = _stamp(during, "startTimestamp"), _stamp(during, "endTimestamp")
-        yield from _stay(begin, end, _e7(_part(stay, "location")))
+        where = _e7(_part(stay, "location"))
+        if where == (None, None):
+            where = _e7(stay, "centerLatE7", "centerLngE7")
+        yield from _stay(begin, end, where)
+        for child in _list(stay, "childVisits"):
+            if isinstance(child, dict):
+                yield from _semantic({"placeVisit": child})
     if way:
         during = _part(way, "duration")
         yield (_stamp(during, "startTimestamp"), *_e7(_part(way, "startLocation")))
@@ -299,15 +315,16 @@ def _seconds(when: Any) -> float | None:
 
 
 def _stay(begin: Any, end: Any, where: Where) -> Iterator[Stamped]:
-    """Yield a stay: its beginning, and one point in every hour of it after."""
+    """Yield a stay: its beginning, its last second, and every quarter of an hour between."""
     yield (begin, *where)
     first, last = _seconds(begin), _seconds(end)
-    if first is None or last is None or not 0 < last - first < _LONGEST_STAY_S:
+    if first is None or last is None or not 1 < last - first < _LONGEST_STAY_S:
         return
-    hour = first // _HOUR_S * _HOUR_S + _HOUR_S
-    while hour < last:
-        yield (hour, *where)
-        hour += _HOUR_S
+    quarter = first // _QUARTER_S * _QUARTER_S + _QUARTER_S
+    while quarter < last - 1:
+        yield (quarter, *where)
+        quarter += _QUARTER_S
+    yield (last - 1, *where)
 
 
 def elements(file: Path) -> Iterator[tuple[str, Any, int]]:

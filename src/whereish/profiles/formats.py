@@ -6,8 +6,11 @@ and goes no further than `clean`, which drops it and counts it.
 
 from __future__ import annotations
 
+import csv
 import gzip
-from collections.abc import Iterator, Sequence
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("user", "time", "lat", "lon")
 OTHER_NAMES = {
-    "user": ("user", "user_id", "userid", "uid", "id", "taxi_id", "device", "device_id"),
+    "user": ("user", "user_id", "userid", "uid", "taxi_id", "device", "device_id"),
     "time": ("time", "timestamp", "datetime", "date_time", "date", "when", "timestampms"),
     "lat": ("lat", "latitude"),
     "lon": ("lon", "lng", "long", "longitude"),
@@ -30,7 +33,13 @@ ROWS_A_FRAME = 500_000
 _PLT_HEADING = 6
 _PLT = ("lat", "lon", "zero", "feet", "days", "day", "clock")
 _TAXI = ("user", "time", "lon", "lat")
-_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%.f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M")
+_FORMS = (
+    "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%.f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M",
+    "%Y/%m/%d %H:%M", "%Y%m%d %H%M%S",
+)  # fmt: skip
+_OFFSETS = ("%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M%#z", "%Y%m%d %H%M%S%#z")
+# Columns of our own beside those of a table, whose names no table has.
+_FILE, _LINE = "whereish: file", "whereish: line"
 # Receivers that do not know the date say 1980, 1999 or 2000; nobody's history begins before.
 EARLIEST = datetime(2001, 1, 1, tzinfo=UTC)
 _LINES_TOLD = 5
@@ -110,21 +119,28 @@ def taxi_frames(files: Sequence[Path], zone: str) -> Iterator[pl.DataFrame]:
     """
     import polars as pl
 
+    held: pl.DataFrame | None = None
     for frame in _frames(_text(files, _TAXI), files, 1, zone):
-        cut = {str(file) for file in files if _cut_off(file)}
-        if cut:
-            last = pl.int_range(pl.len()).over("file") == pl.len().over("file") - 1
-            spoiled = last & pl.col("file").is_in(list(cut))
-            yield frame.with_columns(lat=pl.when(~spoiled).then(pl.col("lat")))
-        else:
-            yield frame
+        if held is not None:
+            yield held
+        held = frame
+    if held is None:
+        return
+    cut = [str(file) for file in files if _cut_off(file)]
+    if cut:
+        last = pl.int_range(pl.len()).over("file") == pl.len().over("file") - 1
+        spoiled = last & pl.col("file").is_in(cut)
+        held = held.with_columns(lat=pl.when(~spoiled).then(pl.col("lat")))
+    yield held
 
 
 def _cut_off(file: Path) -> bool:
     with file.open("rb") as stream:
+        if stream.read(2) == b"\x1f\x8b":
+            return False  # a gzip that is cut off says so itself
         stream.seek(max(0, file.stat().st_size - 200))
         lines = stream.read().split(b"\n")
-    if not lines[-1].strip() or lines[-1][:1] == b"\x1f" or len(lines) < 2:
+    if not lines[-1].strip() or len(lines) < 2:
         return False
     digits = [len(line.strip().rpartition(b".")[2]) for line in lines[-2:]]
     return digits[1] < digits[0]
@@ -160,25 +176,33 @@ def find_columns(kind: str, file: Path, given: dict[str, str] | None = None) -> 
         )
         names = list(scan.collect_schema())
     except Exception as wrong:
-        raise _unreadable(file, wrong) from None
-    lower = {name.strip("\ufeff \"'").lower(): name for name in reversed(names)}
+        raise FormatError(type(wrong).__name__) from None  # its own words may hold a row
+    lower = {_plain(name): name for name in reversed(names)}
     found: dict[str, str | None] = {}
     for column in COLUMNS:
         if given and column in given:
-            if given[column] not in names:
-                raise FormatError(
-                    f"{file} must have a column {given[column]!r} for {column}, "
-                    f"got {', '.join(names[:12])}"
-                )
-            found[column] = given[column]
+            if _plain(given[column]) not in lower:
+                raise FormatError(f"no column {given[column]!r} for {column}, only {_shown(names)}")
+            found[column] = lower[_plain(given[column])]
         else:
             found[column] = next((lower[n] for n in OTHER_NAMES[column] if n in lower), None)
     if found["time"] is None or found["lat"] is None or found["lon"] is None:
         raise FormatError(
-            f"{file} must have columns for time, lat and lon, got {', '.join(names[:12])}; name "
-            "them: --columns time=A,lat=B,lon=C"
+            f"no columns for time, lat and lon, only {_shown(names)}; name them, on the command "
+            "line by --columns time=A,lat=B,lon=C"
         )
     return Columns(found["user"], found["time"], found["lat"], found["lon"], separator)
+
+
+def _plain(name: str) -> str:
+    return name.strip("\ufeff \t\r\"'").lower()
+
+
+def _shown(names: Sequence[str]) -> str:
+    """Show the names of columns, unless they are a row: a heading that is missing is a point."""
+    if any(not re.match(r"[^\W\d]", _plain(name)) for name in names):
+        return "a first line that seems to be data, not names"
+    return ", ".join(name[:40] for name in names[:12])
 
 
 def csv_frames(
@@ -190,8 +214,11 @@ def csv_frames(
     raw = _scan_csv(files, has_header=True, separator=columns.separator)
     named = {column: pl.col(name) for column, name in columns.named.items()}
     if columns.user is None:
-        named["user"] = pl.col("file").replace_strict(users)
-    yield from _frames(raw.with_columns(**named), files, 2, zone)
+        named["user"] = pl.col(_FILE).replace_strict(users)
+    if columns.separator == ";":  # who parts columns so has decimal commas
+        named |= {c: named[c].str.replace(",", ".", literal=True) for c in ("lat", "lon")}
+    rows = raw.select(_FILE, _LINE, **named)
+    yield from _frames(rows, files, 2, zone)
 
 
 def parquet_frames(user: str, file: Path, columns: Columns, zone: str) -> Iterator[pl.DataFrame]:
@@ -226,9 +253,9 @@ def _moments(frame: pl.DataFrame, zone: str) -> pl.Series:
     when = frame["time"]
     if when.dtype.is_numeric():
         return _epochs(when.cast(pl.Float64, strict=False))
-    if not isinstance(when.dtype, pl.Datetime | pl.Date):
+    if not isinstance(when.dtype, pl.Datetime):  # a day alone is no time
         return pl.Series("time", [None] * len(when), dtype=pl.Datetime("us", "UTC"))
-    if getattr(when.dtype, "time_zone", None):
+    if when.dtype.time_zone:
         return when.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
     return _placed(when.cast(pl.Datetime("us")), zone)
 
@@ -266,7 +293,18 @@ def read_times(text: pl.Series, zone: str) -> pl.Series:
     text = text.str.strip_chars()
     plain = text.str.replace("T", " ", literal=True)
     zulu = text.str.ends_with("Z")
-    ways = ("Z", *_FORMS, "%+", "number") if zulu.head(1).any() else (*_FORMS, "Z", "%+", "number")
+    # Digits alone are a number: only what is none may be a date without dashes.
+    ways: tuple[str, ...] = (
+        *_FORMS[:-1],
+        "Z",
+        "%+",
+        *_OFFSETS[:-1],
+        "number",
+        _FORMS[-1],
+        _OFFSETS[-1],
+    )
+    if zulu.head(1).any():
+        ways = ("Z", *ways)
     for way in ways:
         # The likely form first: others are tried only where something is left.
         if time.null_count() == text.null_count():
@@ -274,8 +312,13 @@ def read_times(text: pl.Series, zone: str) -> pl.Series:
         if way == "Z":
             bare = plain.set(~zulu, None).str.strip_suffix("Z")
             more = _placed(bare.str.to_datetime(_FORMS[1], time_unit="us", strict=False), "UTC")
-        elif way == "%+":
-            more = text.str.to_datetime("%+", time_unit="us", strict=False, time_zone="UTC")
+            if more.null_count() > text.null_count():
+                for form in _FORMS:
+                    next_one = bare.str.to_datetime(form, time_unit="us", strict=False)
+                    more = more.zip_with(more.is_not_null(), _placed(next_one, "UTC"))
+        elif way == "%+" or way in _OFFSETS:
+            source = text if way == "%+" else plain
+            more = source.str.to_datetime(way, time_unit="us", strict=False, time_zone="UTC")
         elif way == "number":
             more = _epochs(text.cast(pl.Float64, strict=False))
         else:
@@ -289,21 +332,23 @@ def clean(frame: pl.DataFrame) -> tuple[pl.DataFrame, Funnel]:
     import polars as pl
 
     seen = Funnel(rows=len(frame))
-    whole = ~pl.any_horizontal(pl.col(name).is_null() for name in COLUMNS)
     nowhere = (pl.col("lat").abs() < 1e-9) & (pl.col("lon").abs() < 1e-9)
     there = pl.col("lat").is_between(-90, 90) & pl.col("lon").is_between(-180, 180) & ~nowhere
     lately = pl.col("time").is_between(EARLIEST, datetime.now(UTC) + timedelta(days=1))
-    fate = (
-        pl.when(~whole).then(1).when(~there.fill_null(False)).then(2)
-        .when(~lately.fill_null(False)).then(3).otherwise(0).cast(pl.Int8)
+    fate: pl.Expr = (
+        pl.when(~there.fill_null(False)).then(_IMPOSSIBLE)
+        .when(~lately.fill_null(False)).then(_UNTIMELY).otherwise(0)
     )  # fmt: skip
-    judged = frame.with_columns(fate=fate)
+    for number, name in reversed(list(enumerate(COLUMNS, start=1))):
+        fate = pl.when(pl.col(name).is_null()).then(number).otherwise(fate)
+    judged = frame.with_columns(fate=fate.cast(pl.Int8))
     kept = judged.filter(fate=0)
     seen.kept = len(kept)
     if seen.kept < seen.rows:
         wrong = judged.filter(pl.col("fate") > 0)
         counts = dict(wrong["fate"].value_counts().iter_rows())
-        seen.unreadable, seen.impossible, seen.untimely = (counts.get(f, 0) for f in (1, 2, 3))
+        seen.impossible, seen.untimely = (counts.get(f, 0) for f in (_IMPOSSIBLE, _UNTIMELY))
+        seen.unreadable = seen.rows - seen.kept - seen.impossible - seen.untimely
         for file, line, why in wrong.select("file", "line", "fate").head(_LINES_TOLD).rows():
             seen.where.append((file, line, _WHY[why]))
         if seen.impossible:
@@ -311,10 +356,14 @@ def clean(frame: pl.DataFrame) -> tuple[pl.DataFrame, Funnel]:
     return kept.select(COLUMNS), seen
 
 
+_IMPOSSIBLE, _UNTIMELY = len(COLUMNS) + 1, len(COLUMNS) + 2
 _WHY = {
-    1: "not a user, a time and two numbers",
-    2: "coordinates that no place has, or 0, 0",
-    3: f"a time before {EARLIEST.year} or after tomorrow",
+    1: "nobody is named",
+    2: "the time cannot be read (2024-05-01 12:30:00, with or without an offset, always can)",
+    3: "the latitude is not a number",
+    4: "the longitude is not a number",
+    _IMPOSSIBLE: "coordinates that no place has, or 0, 0",
+    _UNTIMELY: f"a time before {EARLIEST.year} or after tomorrow",
 }
 
 
@@ -323,9 +372,69 @@ def _swapped(judged: pl.DataFrame) -> list[tuple[str, str]]:
     import polars as pl
 
     other_way = pl.col("lat").is_between(-180, 180) & pl.col("lon").is_between(-90, 90)
-    share = (pl.col("fate").eq(2) & other_way & pl.col("lat").abs().gt(90)).mean()
+    share = (pl.col("fate").eq(_IMPOSSIBLE) & other_way & pl.col("lat").abs().gt(90)).mean()
     found = judged.group_by("file", maintain_order=True).agg(share=share)
     return [(file, SWAPPED) for file in found.filter(pl.col("share") > 0.5)["file"]]
+
+
+def slow_frames(
+    kind: str, user: str, file: Path, given: dict[str, str] | None, zone: str
+) -> Iterator[pl.DataFrame]:
+    """Read a text line by line: for files that polars gives up on, as far as they go.
+
+    A quote that is never closed spoils its own line only, and a gzip that was cut off gives what
+    comes before the end.
+    """
+    rows: list[tuple[Any, ...]] = []
+    broken, number = False, 0
+    pick, skip, separator = _picker(kind, user, file, given)
+    try:
+        with open_bytes(file) as stream:
+            for number, raw in enumerate(stream, start=1):
+                text = raw.decode("utf-8", "replace").strip("\ufeff\r\n")
+                if number > skip and text.strip():
+                    fields = next(csv.reader([text], delimiter=separator), [])
+                    rows.append((*pick([*fields, *[None] * 7]), str(file), number))
+                if len(rows) == ROWS_A_FRAME:
+                    yield _slow_frame(rows, zone)
+                    rows = []
+    except (OSError, EOFError, zlib.error, csv.Error):
+        broken = True
+    if rows:
+        yield _slow_frame(rows, zone)
+    if broken:
+        raise FormatError(f"damaged after line {number}")
+
+
+def _picker(
+    kind: str, user: str, file: Path, given: dict[str, str] | None
+) -> tuple[Callable[[list[Any]], tuple[Any, ...]], int, str]:
+    """Return how to take user, time, lat and lon out of a line, and what parts its fields."""
+    if kind == "geolife":
+        return lambda f: (user, f[6] and f"{f[5]} {f[6]}", f[0], f[1]), _PLT_HEADING, ","
+    if kind == "t-drive":
+        return lambda f: (f[0], f[1], f[3], f[2]), 0, ","
+    columns = find_columns("csv", file, given)
+    with open_bytes(file) as stream:
+        text = stream.readline().decode("utf-8", "replace").strip("\ufeff\r\n")
+    heading = [_plain(name) for name in next(csv.reader([text], delimiter=columns.separator), [])]
+    at = {column: heading.index(_plain(name)) for column, name in columns.named.items()}
+
+    def pick(fields: list[Any]) -> tuple[Any, ...]:
+        told = {column: fields[place] for column, place in at.items() if place < len(fields)}
+        return tuple(told.get(c, user if c == "user" else None) for c in COLUMNS)
+
+    return pick, 1, columns.separator
+
+
+def _slow_frame(rows: list[tuple[Any, ...]], zone: str) -> pl.DataFrame:
+    import polars as pl
+
+    names = (*COLUMNS, "file", "line")
+    kinds = dict.fromkeys(names[:-1], pl.String) | {"line": pl.Int64}
+    told = pl.DataFrame(rows, schema=kinds, orient="row")
+    number = {c: told[c].str.strip_chars().cast(pl.Float64, strict=False) for c in ("lat", "lon")}
+    return told.with_columns(time=read_times(told["time"], zone), **number)
 
 
 def _scan_csv(files: Sequence[Path], **options: Any) -> pl.LazyFrame:
@@ -335,8 +444,8 @@ def _scan_csv(files: Sequence[Path], **options: Any) -> pl.LazyFrame:
         list(files),
         infer_schema=False,
         truncate_ragged_lines=True,
-        include_file_paths="file",
-        row_index_name="line",
+        include_file_paths=_FILE,
+        row_index_name=_LINE,
         encoding="utf8-lossy",
         glob=False,
         **options,
@@ -376,8 +485,8 @@ def _frames(
         pl.col("user").str.strip_chars(" \t\r\ufeff"),
         "time",
         **{c: text.cast(pl.Float64, strict=False) for c, text in number.items()},
-        file="file",
-        line=pl.col("line").cast(pl.Int64),
+        file=_FILE,
+        line=pl.col(_LINE).cast(pl.Int64),
         blank=pl.all_horizontal(pl.col(c).is_null() for c in ("time", "lat", "lon")),
     )
     large = sum(file.stat().st_size for file in files) > LARGE_BYTES
@@ -406,11 +515,6 @@ def _separator(file: Path) -> str:
     try:
         with open_bytes(file) as stream:
             heading = stream.readline(10_000)
-    except (OSError, EOFError) as wrong:
-        raise _unreadable(file, wrong) from None
+    except (OSError, EOFError, zlib.error) as wrong:
+        raise FormatError(type(wrong).__name__) from None
     return max(",;\t", key=lambda mark: heading.count(mark.encode()))
-
-
-def _unreadable(file: Path, wrong: BaseException) -> FormatError:
-    # What the reader itself says may hold a row.
-    return FormatError(f"{file} cannot be read ({type(wrong).__name__})")

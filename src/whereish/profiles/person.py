@@ -28,7 +28,7 @@ from whereish.profiles.regions import (
     as_cell_km,
 )
 from whereish.profiles.traces import Progress, Traces
-from whereish.profiles.visits import ALL_DAY, Step, Visits, count_visits
+from whereish.profiles.visits import ALL_DAY, PERIODS, Step, Visits, as_period, count_visits
 
 if TYPE_CHECKING:
     import polars as pl
@@ -118,20 +118,23 @@ def personal_profile(
     as_whole("places", places, 2)
     as_number("radius_km", radius_km, unit="km")
     check_smooth(smooth)
-    around = None
+    around = fine = None
     if not isinstance(regions, SquareCells | Districts):
         middle = find_middle(_counted(traces, DegreeTiles(), zone, progress, cache), radius_km)
         around = (middle, radius_km)
-        if regions is None:
-            size = (_FINE_KM, _FINE_KM) if cell_km is None else as_cell_km(cell_km)
-            regions = SquareCells(middle, size)
+        if regions is None and cell_km is None:
+            regions = fine = SquareCells(middle, (_FINE_KM, _FINE_KM))
+        elif regions is None:
+            regions = SquareCells(middle, as_cell_km(cell_km))
     visits = _counted(traces, regions, zone, progress, cache)
     if window_days is not None:
         visits = busiest_window(visits, window_days)
-    visits = visits.then("in the period", visits.during(period))
-    visits = _nearby(visits, around)
-    if isinstance(regions, SquareCells) and regions.columns is None and cell_km is None:
-        visits = _best_size(visits, regions, places)
+    if as_period(period) != PERIODS[ALL_DAY]:
+        visits = visits.then("in the period", visits.during(period))
+    if around is not None:
+        visits = nearby(visits, *around)
+    if fine is not None:
+        visits = _best_size(visits, fine, places)
     return portrait(visits, visits.users[0] if visits.users else "", places, smooth=smooth)
 
 
@@ -239,8 +242,9 @@ def _counted(
     people = visits.users
     if len(people) > 1:
         raise InputError(
-            f"traces must be of one person, got {len(people)}: name one (--user {people[0]}), or "
-            "make a profile of each (--group users)"
+            f"traces must be of one person, got {len(people)}: name one (users=[{people[0]!r}], or "
+            f"--user {people[0]}), say that all are yours (person='me', or --one-person), or make "
+            "a profile of each (paper_profiles, or --group users)"
         )
     if not people:
         seen = visits.funnel
@@ -251,13 +255,10 @@ def _counted(
     return visits
 
 
-def _nearby(visits: Visits, around: tuple[LocalPlane, float] | None) -> Visits:
+def nearby(visits: Visits, middle: LocalPlane, radius_km: float) -> Visits:
     """Call elsewhere what is further from the middle than the area reaches."""
     import polars as pl
 
-    if around is None:
-        return visits
-    middle, radius_km = around
     ids = visits.table["region"].unique().sort().to_numpy()
     ids = ids[ids != ELSEWHERE]
     if len(ids) == 0:

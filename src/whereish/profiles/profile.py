@@ -18,7 +18,7 @@ class Backdrop:
 
 @dataclass(frozen=True, eq=False)
 class Profile(Immutable):
-    """Places and a prior over them. A prior is a map of somebody's life: repr does not show it.
+    """Places and a prior over them: a map of somebody's life. repr shows neither.
 
     Attributes
     ----------
@@ -32,10 +32,14 @@ class Profile(Immutable):
         What to draw behind them, where known.
     """
 
-    places: Places
+    places: Places = field(repr=False)
     prior: Array = field(repr=False)
     regions: tuple[Any, ...] | None = field(default=None, repr=False)
     backdrop: Backdrop | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        """Say how many places there are, but not where."""
+        return f"Profile({len(self.places)} places)"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", readonly(as_prior(self.prior, len(self.places))))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ _ROW = np.int64(1) << np.int64(32)
 _HALF = _ROW >> np.int64(1)
 
 
+@runtime_checkable
 class Regions(Protocol):
     """What every kind of regions can do."""
 
@@ -97,8 +98,9 @@ class SquareCells:
 
     def of(self, lat: Array, lon: Array) -> Ids:
         """Return the number of the cell each point is in."""
+        lat, lon = np.asarray(lat, np.float64), np.asarray(lon, np.float64)
         found = np.full(len(lat), ELSEWHERE)
-        near = np.flatnonzero(self._near(np.asarray(lat), np.asarray(lon)))
+        near = np.flatnonzero(self._near(lat, lon))
         xy = self.plane.to_xy(np.column_stack([lat[near], lon[near]]))
         column, row = np.floor((xy - self.corner_km) / self.cell_km).astype(np.int64).T
         inside = np.ones(len(xy), dtype=bool)
@@ -219,7 +221,7 @@ class H3Cells:
     def of(self, lat: Array, lon: Array) -> Ids:
         """Return the index of the hexagon each point is in."""
         index, size = self._h3.latlng_to_cell, self.resolution
-        pairs = zip(lat.tolist(), lon.tolist(), strict=True)
+        pairs = zip(np.asarray(lat).tolist(), np.asarray(lon).tolist(), strict=True)
         return np.fromiter((index(a, b, size) for a, b in pairs), np.int64, len(lat))
 
     def places(self, ids: Ids) -> Places:

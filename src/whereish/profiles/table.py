@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ _CELL = ("width_km", "height_km")
 _COORDINATES = (("x_km", "y_km"), ("lat", "lon"))
 
 
-def read_profile(path: str | Path, *, normalise: bool = False) -> Profile:
+def read_profile(path: str | Path, *, normalise: bool = False, user: str | None = None) -> Profile:
     """Read places and a prior.
 
     A CSV, JSON or Parquet table needs the columns ``x_km, y_km, prior`` or ``lat, lon, prior``;
@@ -35,6 +35,8 @@ def read_profile(path: str | Path, *, normalise: bool = False) -> Profile:
     ----------
     normalise
         Divide the prior by its sum: for tables of counts.
+    user
+        Whose, of a table that holds the profiles of several people in a column ``user``.
 
     Raises
     ------
@@ -56,11 +58,12 @@ def read_profile(path: str | Path, *, normalise: bool = False) -> Profile:
             raise FormatError("the file is empty")
         kind = file.suffix.lower()
         if kind in (".csv", ".tsv", ".txt"):
-            return _from_columns(_csv_columns(file, "\t" if kind == ".tsv" else ","), normalise)
+            columns = _csv_columns(file, "\t" if kind == ".tsv" else ",")
+            return _from_columns(columns, normalise, user)
         if kind in (".parquet", ".pq"):
-            return _from_columns(_parquet_columns(file), normalise)
+            return _from_columns(_parquet_columns(file), normalise, user)
         if kind in (".json", ".geojson"):
-            return _from_json(_load_json(file), normalise)
+            return _from_json(_load_json(file), normalise, user)
         raise FormatError(f"the name must end in {_KINDS}")
     except FormatError as wrong:
         raise FormatError(f"profile {file}: {_one_line(wrong)}") from wrong
@@ -94,6 +97,10 @@ def check_profile_file(path: str | Path) -> str:
 
 def check_profiles_target(path: str | Path) -> None:
     """Raise InputError unless the profiles of many people can be written there."""
+    if Path(path).suffix.lower() in (".csv", ".json", ".geojson"):
+        raise InputError(
+            f"the profiles of many people go to a folder or a .parquet file, got {path}"
+        )
     if Path(path).suffix.lower() == ".parquet":
         check_writable(path)
     elif Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir())):
@@ -169,14 +176,22 @@ def _content(kind: str, profile: Profile) -> bytes:
 
 
 def _as_geojson(profile: Profile) -> bytes:
-    from shapely.geometry import Point, mapping
+    from shapely.geometry import Point, Polygon, mapping
 
     places = profile.places
     if places.latlon is None:
         raise InputError("GeoJSON needs places on the earth, got places in a plane: write .csv")
-    shapes = profile.regions or [Point(lon, lat) for lat, lon in places.latlon]
+    about: dict[str, float] = {}
+    shapes: Sequence[Any] = [Point(lon, lat) for lat, lon in places.latlon]
+    if profile.regions is not None:
+        shapes = profile.regions
+    elif places.cell_km is not None and places.plane is not None:
+        about = dict(zip(_CELL, places.cell_km, strict=True))
+        corner = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * places.cell_km / 2
+        rings = [places.plane.to_latlon(centre + corner)[:, ::-1] for centre in places.xy]
+        shapes = [Polygon(ring) for ring in rings]
     features = [
-        {"type": "Feature", "properties": {"prior": share}, "geometry": mapping(shape)}
+        {"type": "Feature", "properties": {"prior": share, **about}, "geometry": mapping(shape)}
         for share, shape in zip(profile.prior.tolist(), shapes, strict=True)
     ]
     return json.dumps({"type": "FeatureCollection", "features": features}).encode()
@@ -190,7 +205,7 @@ def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
     except pl.exceptions.NoDataError:
         raise FormatError("the file is empty") from None
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as wrong:
-        raise FormatError(f"not a table: {str(wrong).splitlines()[0]}") from None
+        raise FormatError(f"not a table ({type(wrong).__name__})") from None
     names = [name.strip() for name in table.columns]
     if len(set(names)) < len(names):
         raise FormatError(f"the columns must have different names, got {', '.join(names)}")
@@ -203,7 +218,7 @@ def _parquet_columns(file: Path) -> dict[str, list[Any]]:
     try:
         table = pl.read_parquet(io.BytesIO(file.read_bytes()))
     except (pl.exceptions.PolarsError, OSError) as wrong:
-        raise FormatError(f"not a Parquet file: {str(wrong).splitlines()[0]}") from None
+        raise FormatError(f"not a Parquet file ({type(wrong).__name__})") from None
     except BaseException as wrong:
         if type(wrong).__name__ == "PanicException":  # polars gives up on some damaged files
             raise FormatError("not a Parquet file: it is damaged") from None
@@ -218,7 +233,7 @@ def _load_json(file: Path) -> Any:
         raise FormatError(f"not JSON: {wrong}") from None
 
 
-def _from_json(document: Any, normalise: bool) -> Profile:
+def _from_json(document: Any, normalise: bool, user: str | None) -> Profile:
     kind = document.get("type") if isinstance(document, dict) else None
     if kind == "FeatureCollection":
         return _from_geojson(document.get("features"), normalise)
@@ -229,17 +244,37 @@ def _from_json(document: Any, normalise: bool) -> Profile:
     if isinstance(document, list) and all(isinstance(row, dict) for row in document):
         names = {name for row in document for name in row}
         return _from_columns(
-            {name: [row.get(name) for row in document] for name in names}, normalise
+            {name: [row.get(name) for row in document] for name in names}, normalise, user
         )
     columns = document.values() if isinstance(document, dict) else ()
     if columns and all(isinstance(column, list) for column in columns):
         if len({len(column) for column in columns}) > 1:
             raise FormatError("the columns must be equally long")
-        return _from_columns(document, normalise)
+        return _from_columns(document, normalise, user)
     raise FormatError("must be a list of records, a mapping of columns, or GeoJSON features")
 
 
-def _from_columns(columns: dict[str, list[Any]], normalise: bool) -> Profile:
+def _of_one(columns: dict[str, list[Any]], user: str | None) -> dict[str, list[Any]]:
+    """Take one person's rows of a table that may be of several."""
+    people = [str(name) for name in columns.get("user", [])]
+    known = list(dict.fromkeys(people))
+    if user is None and len(known) > 1:
+        raise FormatError(
+            f"the table is of {len(known)} people: name one (user={known[0]!r}, or --user "
+            f"{known[0]})"
+        )
+    if user is None:
+        return columns
+    rows = [row for row, name in enumerate(people) if name == user]
+    if not rows:
+        raise FormatError(f"there is nobody called {user!r} among {len(known)} people")
+    return {name: [values[row] for row in rows] for name, values in columns.items()}
+
+
+def _from_columns(
+    columns: dict[str, list[Any]], normalise: bool, user: str | None = None
+) -> Profile:
+    columns = _of_one(columns, user)
     found = [pair for pair in _COORDINATES if all(name in columns for name in pair)]
     if len(found) != 1 or "prior" not in columns:
         have = ", ".join(sorted(columns)) or "none"
@@ -264,6 +299,7 @@ def _from_geojson(features: Any, normalise: bool) -> Profile:
     if not isinstance(features, list) or not features:
         raise FormatError("features must be a list with at least one region")
     regions, priors = [], []
+    sizes: list[tuple[Any, ...]] = []
     for number, feature in enumerate(features):
         try:
             region = shape(feature["geometry"])
@@ -279,10 +315,17 @@ def _from_geojson(features: Any, normalise: bool) -> Profile:
             )
         properties = feature.get("properties")
         regions.append(region)
-        priors.append(properties.get("prior") if isinstance(properties, dict) else None)
-    points = [region.representative_point() for region in regions]
+        known = properties if isinstance(properties, dict) else {}
+        priors.append(known.get("prior"))
+        sizes.append(tuple(known.get(name) for name in _CELL))
+    cells = len(set(sizes)) == 1 and all(isinstance(side, int | float) for side in sizes[0])
+    # The middle of a cell; of any other shape, some point inside.
+    points = [region.centroid if cells else region.representative_point() for region in regions]
     places = Places.from_latlon([[point.y, point.x] for point in points])
-    return Profile(places, _prior(_numbers("prior", priors), normalise), tuple(regions))
+    prior = _prior(_numbers("prior", priors), normalise)
+    if cells:
+        return Profile(replace(places, cell_km=sizes[0]), prior)
+    return Profile(places, prior, tuple(regions))
 
 
 def _width(part: Any) -> float:
@@ -298,7 +341,8 @@ def _numbers(name: str, values: list[Any]) -> Array:
             if isinstance(value, str) and "_" in value:
                 raise ValueError
         except (TypeError, ValueError, OverflowError):
-            came = "nothing" if value is None else repr(value)[:60]
+            # What it is would say where somebody is, or how often.
+            came = "nothing" if value is None else "something else"
             raise FormatError(f"{name} must be a number, got {came} in row {row + 1}") from None
     return numbers
 

@@ -8,6 +8,7 @@ coordinate.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ import queue
 import re
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -39,6 +41,7 @@ _SUFFIXES = {
 _RANK = ("geolife", "google", "gpx", "geojson", "parquet", "t-drive", "csv")
 _TAXI_LINE = re.compile(rb"\xef?\xbb?\xbf?\s*\d+\s*,\s*\d{4}-\d\d?-\d\d?[ T][\d:]+\s*,[^,]*,[^,]*$")
 _GOOGLE_KEYS = (b'"locations"', b'"timelineObjects"', b'"semanticSegments"', b'"rawSignals"')
+_TEXTS = ("geolife", "t-drive", "csv")  # many files of these are read at once
 _FILES_A_BATCH = 200
 # T-Drive's clock is Beijing's; GPX and Google say theirs; GeoLife's is Greenwich.
 _CLOCKS = {"t-drive": "Asia/Shanghai"}
@@ -66,6 +69,8 @@ class Traces:
         Read only these people.
     strict
         Rows and files that cannot be used are an error.
+    left_out
+        How many files of other kinds there are, by kind.
     """
 
     kind: str
@@ -76,6 +81,7 @@ class Traces:
     users: frozenset[str] | None = None
     strict: bool = False
     root: Path = field(default=Path("."), repr=False)
+    left_out: dict[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -89,7 +95,13 @@ class Traces:
             return True
         if self.kind not in ("csv", "parquet"):
             return False
-        return formats.find_columns(self.kind, self.files[0], self.columns).user is not None
+        first: FormatError | None = None
+        for file in self.files[:_FILES_A_BATCH]:
+            try:
+                return formats.find_columns(self.kind, file, self.columns).user is not None
+            except FormatError as wrong:
+                first = first or FormatError(f"{file} cannot be read: {wrong}")
+        raise first or FormatError(f"{self.root} has no {self.kind} traces")
 
     def batches(
         self, funnel: Funnel | None = None, progress: Progress | None = None
@@ -186,6 +198,10 @@ class Traces:
         """Yield the frames of some files; when one is broken, find out which."""
         import polars as pl
 
+        if len(files) > 1 and self.kind not in _TEXTS:
+            for file in files:
+                yield from self._unbroken(user, (file,))
+            return
         given = 0
         try:
             for frame in self._frames(user, files) if files else ():
@@ -195,14 +211,29 @@ class Traces:
             if len(files) > 1 and not given:
                 for file in files:
                     yield from self._unbroken(user, (file,))
+            elif isinstance(wrong, FormatError):
+                yield None, [(str(file), str(wrong)) for file in files]
+            elif self.kind in _TEXTS and not given:
+                yield from self._slowly(user, files[0])
             elif not isinstance(wrong, pl.exceptions.NoDataError):
-                # What a reader says of a bad row may hold the row; what we say does not.
-                reason = str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
-                yield None, [(str(file), reason) for file in files]
+                # What a reader says of a bad row may hold the row.
+                yield None, [(str(file), type(wrong).__name__) for file in files]
         except BaseException as wrong:
             if type(wrong).__name__ != "PanicException":  # polars gives up on some damaged files
                 raise
             yield None, [(str(file), "damaged") for file in files]
+
+    def _slowly(
+        self, user: str | None, file: Path
+    ) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
+        """Read line by line what polars has given up on."""
+        whose = user or _whose_file(self.root, file)
+        try:
+            for frame in formats.slow_frames(self.kind, whose, file, self.columns, self.zone):
+                yield frame, []
+        except (FormatError, OSError, EOFError, zlib.error) as wrong:
+            reason = str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
+            yield None, [(str(file), reason)]
 
     def _frames(self, user: str | None, files: tuple[Path, ...]) -> Iterator[pl.DataFrame]:
         if self.kind == "geolife":
@@ -214,13 +245,12 @@ class Traces:
             users = {str(file): _whose_file(self.root, file) for file in files}
             yield from formats.csv_frames(users, files, columns, self.zone)
         elif self.kind == "parquet":
-            for file in files:
-                columns = formats.find_columns("parquet", file, self.columns)
-                whose = _whose_file(self.root, file)
-                yield from formats.parquet_frames(whose, file, columns, self.zone)
+            columns = formats.find_columns("parquet", files[0], self.columns)
+            whose = _whose_file(self.root, files[0])
+            yield from formats.parquet_frames(whose, files[0], columns, self.zone)
         else:
-            for file in files:
-                yield from document_frames(self.kind, _whose_file(self.root, file), file, self.zone)
+            whose = _whose_file(self.root, files[0])
+            yield from document_frames(self.kind, whose, files[0], self.zone)
 
     def _whose(self, table: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
@@ -327,17 +357,22 @@ def open_traces(
         raise InputError(f"columns must name some of {', '.join(COLUMNS)}, got {', '.join(named)}")
     root = Path(path)
     files = _listed(root)
-    found = kind or _recognised(root, files)
-    chosen = files if len(files) == 1 else [file for file in files if _may_be(found, file)]
+    kinds = {file: _kind(file, alone=len(files) == 1) for file in files}
+    found = kind or _recognised(root, set(kinds.values()))
+    chosen = files if len(files) == 1 else [f for f in files if kinds[f] == found]
+    if not chosen:  # named, and not what it looks like
+        chosen = [file for file in files if _suffix(file) in (found, "json")]
     if not chosen:
         raise FormatError(f"{root} has no {found} traces")
     if users is not None and isinstance(users, str):
         raise InputError("users must be a list of names, got one text")
     some = None if users is None else frozenset(users)
     base = root if root.is_dir() else root.parent
+    left_out = dict(Counter(k for f, k in kinds.items() if k in KINDS and f not in set(chosen)))
     traces = Traces(
         found, _grouped(found, chosen, some), named or None,
-        check_zone(zone or _CLOCKS.get(found, "UTC")), person, some, strict, base,
+        check_zone(zone or _CLOCKS.get(found, "UTC"), "the zone of the files' clock"), person,
+        some, strict, base, left_out,
     )  # fmt: skip
     if not traces.groups:
         raise InputError(f"users must be among the people of {root}, got {', '.join(some or [])}")
@@ -346,7 +381,7 @@ def open_traces(
     return traces
 
 
-def check_zone(zone: str) -> str:
+def check_zone(zone: str, name: str = "zone") -> str:
     """Check the name of a time zone."""
     from zoneinfo import ZoneInfo
 
@@ -354,7 +389,7 @@ def check_zone(zone: str) -> str:
         ZoneInfo(zone)
     except (KeyError, ValueError, OSError, TypeError):
         raise InputError(
-            f"zone must be the name of a time zone, like Europe/Paris or UTC, got {zone!r}"
+            f"{name} must be the name of a time zone, like Europe/Paris or UTC, got {zone!r}"
         ) from None
     return zone
 
@@ -386,25 +421,16 @@ def _suffix(file: Path) -> str:
     return _SUFFIXES.get("." + name.rpartition(".")[2], "") if "." in name else ""
 
 
-def _may_be(kind: str, file: Path) -> bool:
+def _kind(file: Path, *, alone: bool) -> str:
+    """Tell the kind of a file from its name, and of texts from how it begins; "" if unknown."""
     ending = _suffix(file)
-    if ending == "json":
-        return _sniffed(file) == kind
-    if kind == "csv" and ending == "t-drive":
-        return _sniffed(file) == "csv"
-    return ending == kind
+    if ending in ("json", "t-drive", "csv") or (alone and not ending):
+        return _sniffed(file)
+    return ending
 
 
-def _recognised(root: Path, files: list[Path]) -> str:
-    """Tell the kind of traces from the names of files, and of texts from how they begin."""
-    kinds = set()
-    for file in files:
-        ending = _suffix(file)
-        if ending in ("json", "t-drive", "csv", "") and ending not in kinds:
-            ending = _sniffed(file) if ending or len(files) == 1 else ""
-        kinds.add(ending)
-        if "geolife" in kinds:
-            break
+def _recognised(root: Path, kinds: set[str]) -> str:
+    """Tell which of the kinds of files in a folder is meant."""
     for kind in _RANK:
         if kind in kinds:
             return kind
@@ -416,11 +442,11 @@ def _recognised(root: Path, files: list[Path]) -> str:
 
 def _sniffed(file: Path) -> str:
     """Tell what a text is from how it begins; "" if it is nothing known."""
-    try:
-        with open_bytes(file) as stream:
-            head = stream.read(1 << 16)
-    except (OSError, EOFError, zlib.error):
-        return ""
+    head = b""
+    with contextlib.suppress(OSError, EOFError, zlib.error), open_bytes(file) as stream:
+        # In small steps, because a gzip that is cut off gives its last one up.
+        while len(head) < 1 << 16 and (more := stream.read(512)):
+            head += more
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:4] == b"PAR1":
         return "parquet"
@@ -469,7 +495,10 @@ def _grouped(
 def _whose_file(root: Path, file: Path) -> str:
     """Name the person a file is of: the folder or file at the top that it is in, or is."""
     top = file.relative_to(root).parts[0] if file.is_relative_to(root) else file.name
-    return top.split(".")[0] if top == file.name else top
+    if top != file.name:
+        return top
+    bare = top[:-3] if top.lower().endswith(".gz") else top
+    return bare.rpartition(".")[0] if _suffix(file) else bare
 
 
 def _size(file: Path) -> int:

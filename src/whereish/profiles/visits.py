@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whereish.errors import InputError
 from whereish.profiles.cache import cached, keep, place_for
@@ -70,7 +71,7 @@ class Visits:
 
     table: pl.DataFrame = field(repr=False)
     traces: pl.DataFrame = field(repr=False)
-    regions: Regions
+    regions: Regions = field(repr=False)
     zone: str
     funnel: Funnel = field(default_factory=Funnel, repr=False)
     steps: tuple[Step, ...] = ()
@@ -145,12 +146,14 @@ def count_visits(
     import polars as pl
 
     check_zone(zone)
+    if not isinstance(regions, Regions):
+        raise InputError(f"regions must be SquareCells, H3Cells or Districts, got {regions!r:.60}")
     kept = None
     if cache is not None and isinstance(traces, Traces):
-        kept = place_for(cache, traces, [_FORMAT, regions.recipe(), zone])
+        kept = place_for(Path(cache), traces, [_FORMAT, regions.recipe(), zone])
     found = None if kept is None else cached(kept)
-    if found is not None:
-        table, steps, funnel = _unpacked(found)
+    if found is not None and isinstance(traces, Traces):
+        table, steps, funnel = _unpacked(found, traces.root)
     else:
         funnel, seen, active = Funnel(), _Set(), _Set()
         make = _reduce(regions, zone)
@@ -162,8 +165,8 @@ def count_visits(
             seen.add(visits)
             active.add(moments)
         table, steps = seen.all(_VISITS), active.all(_MOMENTS)
-        if kept is not None:
-            keep(kept, _packed(table, steps, funnel))
+        if kept is not None and isinstance(traces, Traces):
+            keep(kept, _packed(table, steps, funnel, traces.root))
     told = table.with_columns(
         clock=pl.col("wall").dt.hour().cast(pl.Int8), day=pl.col("wall").dt.date()
     ).select("user", "hour", "clock", "day", "region")
@@ -271,23 +274,27 @@ def traces_by_file(visits: Visits, traces: Traces) -> Visits:
     return replace(visits, traces=counted.sort("user", "day"))
 
 
-def _packed(table: pl.DataFrame, steps: pl.DataFrame, funnel: Funnel) -> bytes:
+def _packed(table: pl.DataFrame, steps: pl.DataFrame, funnel: Funnel, root: Path) -> bytes:
+    """Put everything into one archive; files are named from their root, which may move."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w") as archive:
         for name, frame in (("visits", table), ("steps", steps)):
             part = io.BytesIO()
             frame.write_parquet(part)
             archive.writestr(name, part.getvalue())
-        archive.writestr("funnel", json.dumps(asdict(funnel)))
+        told = asdict(funnel)
+        for name in ("broken", "where"):
+            told[name] = [(os.path.relpath(file, root), *rest) for file, *rest in told[name]]
+        archive.writestr("funnel", json.dumps(told))
     return whole.getvalue()
 
 
-def _unpacked(content: bytes) -> tuple[Any, Any, Funnel]:
+def _unpacked(content: bytes, root: Path) -> tuple[pl.DataFrame, pl.DataFrame, Funnel]:
     import polars as pl
 
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         frames = [pl.read_parquet(io.BytesIO(archive.read(n))) for n in ("visits", "steps")]
         told = json.loads(archive.read("funnel"))
     for name in ("broken", "where"):
-        told[name] = [tuple(row) for row in told[name]]
+        told[name] = [(str(root / file), *rest) for file, *rest in told[name]]
     return frames[0], frames[1], Funnel(**told)

@@ -113,7 +113,7 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
 
 def _draw_prior(axis: Any, profile: Profile) -> None:
     shares = profile.prior
-    _draw_values(axis, profile, profile.places, shares, _PRIOR_MAP, "share of the time")
+    _draw_values(axis, profile, profile.places, shares, _PRIOR_MAP, "probability")
     axis.set_title("Where the person is: the prior", loc="left", color=_INK, fontsize=11)
 
 
@@ -275,7 +275,8 @@ def _finish(figure: Any, path: str | Path) -> None:
     kind = picture_kind(path)
     stream = io.BytesIO()
     figure.savefig(stream, format=kind)
-    write_whole(path, stream.getvalue())
+    # What it shows may be where somebody lives.
+    write_whole(path, stream.getvalue(), private=True)
 
 
 def _percent(value: float, _: object = None) -> str:

@@ -1,0 +1,351 @@
+"""The figures of the evaluation, drawn from rows and from nothing else."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from whereish.studies.evaluation import LAPLACE, OPT_PRIV, OPTIMAL
+from whereish.studies.runs import Row
+
+# Okabe and Ito's colours, which people with any colour vision can tell apart.
+_COLOURS = {
+    OPTIMAL: "#0072B2", OPT_PRIV: "#E69F00", LAPLACE: "#D55E00",
+    f"{LAPLACE} + remap": "#CC79A7", "tight constraints": "#56B4E9",
+    "tight constraints + remap": "#009E73", "exponential": "#999999",
+}  # fmt: skip
+_INK = "#22303c"
+_NAMES = {OPT_PRIV: "Shokri et al. (OptPriv)"}
+_SHOWN = 5
+
+
+def chart(kind: str, tables: dict[str, list[Row]]) -> dict[str, bytes] | None:
+    """Draw a figure as PNG and PDF; None if there are no rows for it."""
+    draw = CHARTS[kind]
+    if not all(tables.get(name) for name in draw.needs):  # type: ignore[attr-defined]
+        return None
+    figure = draw(*(tables[name] for name in draw.needs))  # type: ignore[attr-defined]
+    made = {}
+    for ending in ("png", "pdf"):
+        stream = io.BytesIO()
+        # Without dates and versions inside, the same rows make the same bytes.
+        about = {"CreationDate": None} if ending == "pdf" else {"Software": None}
+        figure.savefig(stream, format=ending, metadata=about)
+        made[ending] = stream.getvalue()
+    return made
+
+
+def _needs(*names: str) -> Callable[[Any], Any]:
+    def mark(function: Any) -> Any:
+        function.needs = names
+        return function
+
+    return mark
+
+
+@_needs("figure 1")
+def _figure_1(rows: list[Row]) -> Any:
+    figure, (left, right) = _figure((8.4, 3.4), 2)
+    spots = {(r["x1_km"], r["y1_km"]) for r in rows} | {(r["x2_km"], r["y2_km"]) for r in rows}
+    xs, ys = (sorted({spot[part] for spot in spots}) for part in (0, 1))
+    size = xs[1] - xs[0]
+    for axis in (left, right):
+        axis.scatter(*zip(*spots, strict=True), s=22, color=_INK, zorder=3)
+        axis.set_aspect("equal")
+        axis.set_xlabel("km east")
+    left.set_ylabel("km north")
+    for x in (*[v - size / 2 for v in xs], xs[-1] + size / 2):
+        left.axvline(x, color="#b8b2a4", linewidth=0.8)
+    for y in (*[v - size / 2 for v in ys], ys[-1] + size / 2):
+        left.axhline(y, color="#b8b2a4", linewidth=0.8)
+    for r in rows:
+        right.plot([r["x1_km"], r["x2_km"]], [r["y1_km"], r["y2_km"]], color="#0072B2", lw=1)
+    left.set_title(f"{len(xs)} x {len(ys)} cells of Paris", loc="left")
+    right.set_title(
+        f"A spanner: {len(rows)} of {len(spots) * (len(spots) - 1) // 2} pairs, "
+        f"dilation {rows[0]['dilation']:.3f}",
+        loc="left",
+    )
+    return figure
+
+
+@_needs("figure 2")
+def _figure_2(rows: list[Row]) -> Any:
+    figure, (left, right) = _figure((8.8, 4.2), 2)
+    x, y, score = (np.array([r[key] for r in rows]) for key in ("x_km", "y_km", "score"))
+    chosen = np.array([r["chosen"] for r in rows], dtype=bool)
+    size = _cell(x), _cell(y)
+    _cells(left, x, y, score, size)
+    left.set_title(
+        "Regions by score: how many people have them\namong their most visited", loc="left"
+    )
+    drawn = _cells(right, x[chosen], y[chosen], score[chosen], size)
+    right.set_title(f"The {chosen.sum()} regions with the highest score", loc="left")
+    figure.colorbar(drawn, ax=right, shrink=0.8, label="score (people)")
+    left.set_ylabel("km north")
+    for axis, where in ((left, score > 0), (right, chosen)):
+        axis.set_aspect("equal")
+        axis.set_xlabel("km east")
+        room = max(size)
+        axis.set_xlim(x[where].min() - room, x[where].max() + room)
+        axis.set_ylim(y[where].min() - room, y[where].max() + room)
+    return figure
+
+
+def _cell(values: Any) -> float:
+    steps = np.diff(np.unique(values.round(6)))
+    return float(steps.min()) if len(steps) else 1.0
+
+
+def _cells(axis: Any, x: Any, y: Any, score: Any, size: tuple[float, float]) -> Any:
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    patches = [
+        Rectangle((a - size[0] / 2, b - size[1] / 2), *size) for a, b in zip(x, y, strict=True)
+    ]
+    drawn = PatchCollection(patches, cmap="Blues", edgecolor="none")
+    drawn.set_array(score)
+    drawn.set_clim(0, max(1, int(score.max())))
+    return axis.add_collection(drawn)
+
+
+@_needs("figure 3")
+def _figure_3(rows: list[Row]) -> Any:
+    figure, (axis,) = _figure((8.4, 4.2))
+    periods = list(dict.fromkeys(r["period"] for r in rows))
+    names = (OPTIMAL, OPT_PRIV, LAPLACE)
+    for shift, name in enumerate(names):
+        values = [
+            [r["adversary_error_km"] for r in rows if (r["mechanism"], r["period"]) == (name, p)]
+            for p in periods
+        ]
+        _boxes(axis, values, [p + (shift - 1) * 0.26 for p in range(len(periods))], name, 0.22)
+    axis.set_xticks(range(len(periods)), periods)
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel("adversary's error (km)")
+    axis.set_title(
+        "Privacy at equal quality loss: the further off the best guess, the better", loc="left"
+    )
+    _legend(axis, names)
+    return figure
+
+
+@_needs("figure 4")
+def _figure_4(rows: list[Row]) -> Any:
+    figure, (axis,) = _figure((8.4, 4.2))
+    for name in (OPTIMAL, LAPLACE):
+        mine = [r for r in rows if r["mechanism"] == name]
+        axis.scatter(
+            [r["epsilon_per_km"] for r in mine], [r["quality_loss_km"] for r in mine],
+            s=7, color=_COLOURS[name], alpha=0.35, linewidths=0,
+        )  # fmt: skip
+        levels, medians = _medians(mine, "epsilon_per_km", "quality_loss_km")
+        axis.plot(levels, medians, color=_COLOURS[name], marker="o", markersize=4, label=name)
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel("epsilon (per km): more private to the left")
+    axis.set_ylabel("quality loss (km)")
+    axis.set_title(
+        "Quality loss at equal privacy: a point a person, lines through medians", loc="left"
+    )
+    axis.legend(frameon=False)
+    return figure
+
+
+@_needs("figure 5a", "figure 5b")
+def _figure_5(rows: list[Row], sizes: list[Row]) -> Any:
+    figure, (left, right) = _figure((10.6, 4.2), 2)
+    dilations = sorted({r["dilation"] for r in rows})
+    values = [[r["quality_loss_km"] for r in rows if r["dilation"] == d] for d in dilations]
+    width = 0.7 * min(np.diff(dilations), default=0.05)
+    _boxes(left, values, dilations, OPTIMAL, width)
+    _ticks(left, dilations)
+    left.set_ylim(bottom=0)
+    left.set_xlabel("dilation (1: exact)")
+    left.set_ylabel("quality loss (km)")
+    left.set_title("Loss grows slowly with dilation", loc="left")
+    right.plot(
+        [r["dilation"] for r in sizes], [r["constraints"] for r in sizes], color=_COLOURS[OPTIMAL],
+        marker="o", markersize=4,
+    )  # fmt: skip
+    right.set_ylim(bottom=0)
+    right.set_xlabel("dilation")
+    right.set_ylabel("constraints", color=_COLOURS[OPTIMAL])
+    right.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    other = right.twinx()
+    other.plot(
+        [r["dilation"] for r in sizes], [r["mean_stretch"] for r in sizes], color="#D55E00",
+        marker="s", markersize=3.5, linestyle="--",
+    )  # fmt: skip
+    other.set_ylabel("mean stretch (dashed)", color="#D55E00")
+    right.set_title("Constraints, and how much longer ways are on average", loc="left")
+    return figure
+
+
+@_needs("figure 5a")
+def _bracket(rows: list[Row]) -> Any:
+    figure, (axis,) = _figure((8.4, 3.8))
+    exact = {r["user"]: r["quality_loss_km"] for r in rows if r["dilation"] == 1}
+    others = [r for r in rows if r["dilation"] > 1]
+    above = [
+        r | {"above": r["quality_loss_km"] / exact[r["user"]] - 1}
+        for r in others
+        if exact.get(r["user"])
+    ]
+    proved = [r for r in others if r["gap"] is not None]
+    if above:
+        _line(axis, *_medians(above, "dilation", "above"), "#0072B2", "above the optimum (median)")
+        worst = _by(above, "dilation", "above")
+        label = "above the optimum (worst person)"
+        _line(axis, list(worst), [max(part) for part in worst.values()], "#56B4E9", label)
+    if proved:
+        label = "what the two-sided bound allows (median)"
+        _line(axis, *_medians(proved, "dilation", "gap"), "#D55E00", label)
+    dilations = sorted({r["dilation"] for r in others})
+    if dilations:
+        axis.plot(dilations, [d - 1 for d in dilations], color="#999999", linestyle=":",
+                  label="dilation - 1")  # fmt: skip
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel("dilation")
+    axis.set_ylabel("extra quality loss")
+    axis.set_title("How far a spanner's mechanism is from the best of all", loc="left")
+    axis.legend(frameon=False)
+    return figure
+
+
+@_needs("figure 4")
+def _others(rows: list[Row]) -> Any:
+    figure, (axis,) = _figure((8.4, 4.2))
+    for name in _COLOURS:
+        mine = [r for r in rows if r["mechanism"] == name]
+        if mine:
+            levels, medians = _medians(mine, "epsilon_per_km", "quality_loss_km")
+            axis.plot(levels, medians, color=_COLOURS[name], marker="o", markersize=4, label=name)
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.yaxis.set_minor_formatter(lambda value, _: f"{value:g}")
+    axis.set_xlabel("epsilon (per km)")
+    axis.set_ylabel("median quality loss (km)")
+    axis.set_title("All mechanisms at equal privacy", loc="left")
+    axis.legend(frameon=False)
+    return figure
+
+
+@_needs("figure 3")
+def _wrong_prior(rows: list[Row]) -> Any:
+    figure, axes = _figure((9.6, 3.8), 2)
+    periods = list(dict.fromkeys(r["period"] for r in rows))
+    names = (OPTIMAL, OPT_PRIV, LAPLACE)
+    for axis, key, title in zip(
+        axes,
+        ("error_of_who_knows_all_day_only_km", "adversary_error_km"),
+        ("An adversary who only knows the all-day prior", "One who knows the period's"),
+        strict=True,
+    ):
+        for shift, name in enumerate(names):
+            values = [
+                np.median([r[key] for r in rows if (r["mechanism"], r["period"]) == (name, p)])
+                for p in periods
+            ]
+            axis.bar([i + (shift - 1) * 0.27 for i in range(len(periods))], values, 0.25,
+                     color=_COLOURS[name], label=_NAMES.get(name, name))  # fmt: skip
+        axis.set_xticks(range(len(periods)), periods)
+        axis.set_title(title, loc="left")
+    top = max(axis.get_ylim()[1] for axis in axes)
+    for axis in axes:
+        axis.set_ylim(0, top)
+    axes[0].set_ylabel("median error of the guess (km)")
+    axes[0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+@_needs("repeated reports")
+def _repeated(rows: list[Row]) -> Any:
+    figure, (axis,) = _figure((8.4, 3.8))
+    counts = sorted({r["reports"] for r in rows})
+    values = [[r["adversary_error_km"] for r in rows if r["reports"] == k] for k in counts]
+    axis.fill_between(
+        counts, [np.quantile(v, 0.25) for v in values], [np.quantile(v, 0.75) for v in values],
+        color="#0072B2", alpha=0.2, linewidth=0, label="half of the people",
+    )  # fmt: skip
+    _line(axis, counts, [np.median(v) for v in values], "#0072B2", "independent reports (median)")
+    axis.axhline(
+        float(np.median(values[0])), color="#009E73", linestyle="--", label="the same report again"
+    )
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(counts, [str(k) for k in counts])
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel("reports from the same place")
+    axis.set_ylabel("adversary's error (km)")
+    axis.set_title("k reports cost k epsilon: repeated ones give the place away", loc="left")
+    axis.legend(frameon=False)
+    return figure
+
+
+CHARTS: dict[str, Callable[..., Any]] = {
+    "figure 1": _figure_1,
+    "figure 2": _figure_2,
+    "figure 3": _figure_3,
+    "figure 4": _figure_4,
+    "figure 5": _figure_5,
+    "bracket": _bracket,
+    "all mechanisms": _others,
+    "wrong prior": _wrong_prior,
+    "repeated reports": _repeated,
+}
+
+
+def _figure(size: tuple[float, float], panels: int = 1) -> tuple[Any, list[Any]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=130, facecolor="white", layout="constrained")
+    axes = list(figure.subplots(1, panels, squeeze=False)[0])
+    for axis in axes:
+        for side in ("top", "right"):
+            axis.spines[side].set_visible(False)
+        axis.tick_params(colors=_INK, labelsize=9)
+        axis.title.set_color(_INK)
+    return figure, axes
+
+
+def _boxes(axis: Any, values: Sequence[Any], at: Sequence[float], name: str, width: float) -> None:
+    axis.boxplot(
+        values, positions=at, widths=width, patch_artist=True, manage_ticks=False,
+        flierprops={"markersize": 2.5, "markeredgecolor": _COLOURS[name], "marker": "o"},
+        boxprops={"facecolor": _COLOURS[name], "alpha": 0.55, "edgecolor": _INK},
+        medianprops={"color": _INK, "linewidth": 1.6},
+    )  # fmt: skip
+
+
+def _legend(axis: Any, names: Iterable[str]) -> None:
+    from matplotlib.patches import Patch
+
+    axis.legend(
+        handles=[Patch(facecolor=_COLOURS[n], alpha=0.55, label=_NAMES.get(n, n)) for n in names],
+        frameon=False, ncols=3, loc="upper right",
+    )  # fmt: skip
+
+
+def _ticks(axis: Any, dilations: Sequence[float]) -> None:
+    shown = [d for i, d in enumerate(dilations) if i % max(1, len(dilations) // _SHOWN) == 0]
+    axis.set_xticks(shown, [f"{d:g}" for d in shown])
+
+
+def _line(axis: Any, x: Sequence[float], y: Sequence[Any], colour: str, label: str) -> None:
+    axis.plot(x, y, color=colour, marker="o", markersize=4, label=label)
+
+
+def _by(rows: list[Row], key: str, value: str) -> dict[float, list[float]]:
+    found: dict[float, list[float]] = {}
+    for row in sorted(rows, key=lambda row: float(row[key])):
+        found.setdefault(row[key], []).append(row[value])
+    return found
+
+
+def _medians(rows: list[Row], key: str, value: str) -> tuple[list[float], list[float]]:
+    found = _by(rows, key, value)
+    return list(found), [float(np.median(part)) for part in found.values()]

@@ -1,0 +1,104 @@
+"""What the paper says of its figures, as statements about rows that hold or do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whereish.profiles import ALL_DAY
+from whereish.studies.evaluation import LAPLACE, OPT_PRIV, OPTIMAL
+from whereish.studies.runs import Row
+
+_TIE = 1e-6
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper's, whether it holds here, and by how much or where not."""
+
+    name: str
+    holds: bool
+    detail: str
+
+
+def claims(tables: dict[str, list[Row]]) -> list[Claim]:
+    """Check what Section 4 claims on the rows of a run."""
+    made = []
+    if tables.get("figure 3"):
+        made += [_tie(tables["figure 3"]), *_not_beaten(tables["figure 3"])]
+    if tables.get("figure 4"):
+        made.append(_less_loss(tables["figure 4"]))
+    if tables.get("figure 5a"):
+        made.append(_slowly(tables["figure 5a"]))
+    return made
+
+
+def _tie(rows: list[Row]) -> Claim:
+    """Both are optimal for the prior they were built for, so both have the same error."""
+    errors = {
+        (r["user"], r["mechanism"]): r["adversary_error_km"] for r in rows if r["period"] == ALL_DAY
+    }
+    users = {user for user, _ in errors}
+    apart = max(
+        abs(errors[user, OPTIMAL] - errors[user, OPT_PRIV]) / errors[user, OPTIMAL]
+        for user in users
+    )
+    return Claim(
+        "Under the all-day prior, the optimal mechanism and Shokri et al.'s have the same privacy.",
+        apart <= _TIE,
+        f"largest relative difference {apart:.1e} over {len(users)} people",
+    )
+
+
+def _not_beaten(rows: list[Row]) -> list[Claim]:
+    """Under the other priors the optimal mechanism's median is at least the others'."""
+    made = []
+    for period in dict.fromkeys(r["period"] for r in rows if r["period"] != ALL_DAY):
+        median = {
+            name: float(np.median([
+                r["adversary_error_km"] for r in rows
+                if (r["period"], r["mechanism"]) == (period, name)
+            ]))
+            for name in (OPTIMAL, OPT_PRIV, LAPLACE)
+        }  # fmt: skip
+        worst = max(median[OPT_PRIV], median[LAPLACE])
+        told = ", ".join(f"{name} {value:.3f} km" for name, value in median.items())
+        made.append(
+            Claim(
+                f"Under the {period} prior, the optimal mechanism's median privacy is at least "
+                "the others'.",
+                median[OPTIMAL] >= worst,
+                told,
+            )
+        )
+    return made
+
+
+def _less_loss(rows: list[Row]) -> Claim:
+    loss = {(r["user"], r["epsilon_per_km"], r["mechanism"]): r["quality_loss_km"] for r in rows}
+    pairs = [(loss[user, level, OPTIMAL], loss[user, level, LAPLACE])
+             for user, level, name in loss if name == OPTIMAL]  # fmt: skip
+    ratio = [best / other for best, other in pairs]
+    return Claim(
+        "The optimal mechanism loses less than planar Laplace, for everybody and at every epsilon.",
+        max(ratio) < 1,
+        f"{min(ratio):.0%} to {max(ratio):.0%} of planar Laplace's loss in {len(ratio):,} cases",
+    )
+
+
+def _slowly(rows: list[Row]) -> Claim:
+    """The loss on a spanner exceeds the exact one by a smaller share than ways are longer."""
+    exact = {r["user"]: r["quality_loss_km"] for r in rows if r["dilation"] == 1}
+    base = np.median(list(exact.values())) if exact else np.nan
+    losses: dict[float, list[float]] = {}
+    for row in rows:
+        losses.setdefault(row["dilation"], []).append(row["quality_loss_km"])
+    medians = {d: float(np.median(losses[d])) for d in sorted(losses) if d > 1}
+    worst = max(medians, key=lambda dilation: medians[dilation] / base - dilation, default=1.0)
+    told = ", ".join(f"{medians[d]:.3f} km at {d:g}" for d in list(medians)[:4])
+    return Claim(
+        "The quality loss grows slowly with the dilation: in the median by less than the dilation.",
+        bool(medians) and medians[worst] / base < worst,
+        f"{base:.3f} km exact, {told}",
+    )

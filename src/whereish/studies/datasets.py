@@ -1,0 +1,155 @@
+"""The people an evaluation is about: GeoLife's, T-Drive's taxis, or the synthetic city's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whereish.errors import InputError
+from whereish.profiles import (
+    ALL_DAY,
+    PAPER_CELL_KM,
+    Cohort,
+    Profile,
+    SquareCells,
+    SyntheticCity,
+    Visits,
+    count_visits,
+    open_traces,
+    paper_profiles,
+    traces_by_file,
+)
+
+DATASETS = ("synthetic", "geolife", "t-drive")
+BEIJING = (39.68, 116.08, 40.18, 116.72)  # what the 6th Ring Road encloses
+_BEIJING_ZONE = "Asia/Shanghai"
+_SHARE_OF_TAXIS = 0.05
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which people, and what makes them a cohort: the paper's values unless told otherwise.
+
+    Attributes
+    ----------
+    dataset, data
+        One of `DATASETS`, and the folder it is in.
+    users
+        How many people the synthetic city has, or how many taxis are drawn (5 % if not given).
+    days, seed
+        Of the synthetic city; the seed also draws the taxis.
+    places, top, at_least, window_days, cell_km
+        Of the pipeline, see `paper_profiles`.
+    """
+
+    dataset: str = "synthetic"
+    data: Path | None = None
+    users: int | None = None
+    days: int = 90
+    seed: int = 0
+    places: int = 50
+    top: int = 30
+    at_least: int = 20
+    window_days: int = 90
+    cell_km: tuple[float, float] = PAPER_CELL_KM
+
+    def __post_init__(self) -> None:
+        if self.dataset not in DATASETS:
+            raise InputError(f"dataset must be one of {', '.join(DATASETS)}, got {self.dataset!r}")
+        if (self.data is None) != (self.dataset == "synthetic"):
+            need = "needs no data" if self.dataset == "synthetic" else "needs its folder: data"
+            raise InputError(f"dataset {self.dataset} {need}, got {self.data}")
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """A cohort to evaluate, with what it was made of.
+
+    Attributes
+    ----------
+    cohort
+        People on the same places.
+    title
+        What they are, in words.
+    recipe
+        What makes them the same people again, as JSON.
+    visits
+        What the cohort was made of.
+    """
+
+    cohort: Cohort
+    title: str
+    recipe: Any
+    visits: Visits
+    choice: Choice
+
+    def sizes(self, sizes: tuple[int, ...]) -> dict[int, Profile]:
+        """Return one person's profile on as many places as asked for, for each size there is."""
+        found = {}
+        for size in sizes:
+            cohort = self.cohort
+            if size != len(cohort.places):
+                cohort = _cohort(self.visits, replace(self.choice, places=size))
+            # Always the same person, whose all-day prior is the most typical.
+            if len(cohort.places) == size:
+                found[size] = cohort.profile(_typical(cohort))
+        return found
+
+
+def load_people(choice: Choice, *, progress: Any = None, cache: Path | None = None) -> People:
+    """Read or make up the people of a choice."""
+    if choice.dataset == "synthetic":
+        return _synthetic(choice)
+    if choice.data is None:
+        raise InputError(f"dataset {choice.dataset} needs its folder: data")
+    if choice.dataset == "geolife":
+        traces = open_traces(choice.data, "geolife")
+    else:
+        traces = open_traces(choice.data, "t-drive", users=_some_taxis(choice))
+    cells = SquareCells.over(*BEIJING, choice.cell_km)
+    visits = count_visits(traces, cells, _BEIJING_ZONE, progress=progress, cache=cache)
+    if choice.dataset == "geolife":
+        visits = traces_by_file(visits, traces)
+        title = "GeoLife"
+    else:
+        title = f"T-Drive, {len(traces.users or ())} taxis drawn at random"
+    return People(_cohort(visits, choice), title, traces.digest(), visits, choice)
+
+
+def _synthetic(choice: Choice) -> People:
+    import polars as pl
+
+    city = SyntheticCity(users=choice.users or 100, days=choice.days, seed=choice.seed)
+    cells = SquareCells.over(*city.area, choice.cell_km)
+    visits = count_visits(pl.concat(city.people()), cells, city.zone)
+    title = f"a synthetic city of {city.users} people, {city.days} days each"
+    recipe = ["city", city.users, city.days, city.seed]
+    return People(_cohort(visits, choice), title, recipe, visits, choice)
+
+
+def _cohort(visits: Visits, choice: Choice) -> Cohort:
+    return paper_profiles(
+        visits, window_days=choice.window_days, at_least=choice.at_least, top=choice.top,
+        places=choice.places,
+    )  # fmt: skip
+
+
+def _some_taxis(choice: Choice) -> list[str]:
+    """Draw some of the taxis at random, as Section 4.4 does: a file a taxi."""
+    taxis = sorted(
+        {file for _, files in open_traces(choice.data or "", "t-drive").groups for file in files}
+    )
+    names = [file.name.partition(".")[0] for file in taxis]
+    count = choice.users or max(1, round(_SHARE_OF_TAXIS * len(names)))
+    rng = np.random.default_rng(choice.seed)
+    return sorted(rng.choice(names, min(count, len(names)), replace=False).tolist())
+
+
+def _typical(cohort: Cohort) -> str:
+    """Return the person whose prior is as skewed as the median person's."""
+    skew = {user: float((cohort.priors[user][ALL_DAY] ** 2).sum()) for user in cohort.users}
+    middle = float(np.median(list(skew.values())))
+    return min(skew, key=lambda user: (abs(skew[user] - middle), user))

@@ -1,0 +1,282 @@
+"""Section 4 of the paper as rows: what each figure and table shows, a function each.
+
+`Design` holds the parameters with the paper's values; `evaluation_parts` lists the work. Nothing
+here draws or writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whereish.errors import WhereishError
+from whereish.measures import adversary_error, best_remap, quality_loss, tightest_epsilon
+from whereish.mechanisms import (
+    Mechanism,
+    exponential,
+    optimal_each,
+    optimal_privacy,
+    planar_laplace,
+    planar_laplace_for_loss,
+    tight_constraints,
+)
+from whereish.places import Array, euclidean, square_grid
+from whereish.profiles import ALL_DAY, ELSEWHERE, PERIODS, Cohort, SquareCells
+from whereish.programs import greedy_spanner, least_loss_size
+from whereish.studies.runs import Part, Row
+from whereish.threads import cores
+
+OPTIMAL, OPT_PRIV, LAPLACE = "optimal", "Shokri et al.", "planar Laplace"
+_BATCH = 8
+_MANY_REPORTS = (1, 2, 4, 8, 16, 32, 64)
+_DRAWS = 200
+
+
+@dataclass(frozen=True)
+class Design:
+    """The parameters of the evaluation; by default the paper's.
+
+    Attributes
+    ----------
+    epsilon, dilation
+        Of the mechanism that is compared with the others (Section 4.2).
+    epsilons
+        Levels at which it is compared with planar Laplace (Figure 4).
+    dilations
+        Dilations at which its loss is measured (Figure 5); 1 is what the paper could not draw.
+    periods
+        Periods of the day whose priors an adversary may have.
+    sizes, table_dilations, time_limit_s
+        Of the table of times (Table 1).
+    seed
+        For what is drawn at random: who of T-Drive is taken, and reports that are repeated.
+    """
+
+    epsilon: float = 1.07
+    dilation: float = 1.05
+    epsilons: tuple[float, ...] = (0.25, 0.5, 0.75, 1.07, 1.5, 2.0, 3.0)
+    dilations: tuple[float, ...] = (1.0, *(round(1.05 + 0.05 * i, 2) for i in range(20)))
+    periods: Mapping[str, tuple[int, int]] = field(default_factory=lambda: dict(PERIODS))
+    sizes: tuple[int, ...] = (50, 75)
+    table_dilations: tuple[float, ...] = (1.0, 1.1, 1.2, 1.5, 2.0)
+    time_limit_s: float = 5.0
+    seed: int = 0
+
+
+def grid_of_paris(dilation: float = 1.08) -> list[Row]:
+    """Return the edges of a spanner of a 7 x 5 grid of Paris (Figure 1)."""
+    places = square_grid(48.8375, 2.2925, 48.882, 2.3865, cell_km=(0.99, 0.99))
+    spanner = greedy_spanner(euclidean(places), dilation)
+    return [
+        {
+            "from": int(a),
+            "to": int(b),
+            "x1_km": float(places.xy[a, 0]), "y1_km": float(places.xy[a, 1]),
+            "x2_km": float(places.xy[b, 0]), "y2_km": float(places.xy[b, 1]),
+            "dilation_asked": dilation,
+            "dilation": spanner.dilation,
+        }
+        for a, b in spanner.edges
+    ]  # fmt: skip
+
+
+def region_map(cohort: Cohort) -> list[Row]:
+    """Return the score of every visited region, and whether it was chosen (Figure 2)."""
+    chosen = set(cohort.ids.tolist())
+    scores = cohort.scores.filter(cohort.scores["region"] != ELSEWHERE)
+    ids = scores["region"].to_numpy()
+    cells = cohort.visits.regions
+    xy = cells.places(ids).xy if isinstance(cells, SquareCells) else np.zeros((len(ids), 2))
+    return [
+        {"x_km": float(x), "y_km": float(y), "score": score, "points": points,
+         "chosen": region in chosen}
+        for (region, score, points), (x, y) in zip(scores.rows(), xy, strict=True)
+    ]  # fmt: skip
+
+
+def funnel(cohort: Cohort) -> list[Row]:
+    """Return how many people and points each step left."""
+    return [
+        {"step": step.name, "people": step.users, "points": step.points} for step in cohort.steps
+    ]
+
+
+def privacy_under_priors(cohort: Cohort, users: Sequence[str], design: Design) -> list[Row]:
+    """Return the adversary's error under every prior, at equal quality loss (Figure 3).
+
+    The optimal mechanism on a spanner, Shokri et al.'s and planar Laplace's, all three built for
+    the all-day prior and with the same loss.
+    """
+    priors = [cohort.priors[user][ALL_DAY] for user in users]
+    best = optimal_each(cohort.places, priors, design.epsilon, design.dilation)
+
+    def one(item: tuple[str, Array, Mechanism]) -> list[Row]:
+        user, prior, mechanism = item
+        loss = quality_loss(mechanism, prior)
+        three = {
+            OPTIMAL: mechanism,
+            OPT_PRIV: optimal_privacy(cohort.places, prior, loss),
+            LAPLACE: planar_laplace_for_loss(cohort.places, prior, loss),
+        }
+        rows = []
+        for name, other in three.items():
+            keeps = float(tightest_epsilon(other))
+            guess = best_remap(other, prior)
+            for period, truth in cohort.priors[user].items():
+                rows.append({
+                    "user": user, "mechanism": name, "period": period,
+                    "quality_loss_km": quality_loss(other, prior),
+                    "adversary_error_km": adversary_error(other, truth),
+                    "error_of_who_knows_all_day_only_km": _error_of(other, guess, truth),
+                    "epsilon_per_km": other.epsilon,
+                    "tightest_epsilon_per_km": keeps if np.isfinite(keeps) else None,
+                })  # fmt: skip
+        return rows
+
+    return _each(one, list(zip(users, priors, best, strict=True)))
+
+
+def _error_of(mechanism: Mechanism, guess: NDArray[np.int64], truth: Array) -> float:
+    """Return how far off somebody is who guesses so after each report, whatever is the truth."""
+    apart = euclidean(mechanism.inputs)
+    return float(truth @ (mechanism.matrix * apart[:, guess]).sum(axis=1))
+
+
+def loss_at_level(cohort: Cohort, epsilon: float, design: Design) -> list[Row]:
+    """Return everybody's quality loss at a level: optimal, planar Laplace, others (Figure 4)."""
+    users = cohort.users
+    priors = [cohort.priors[user][ALL_DAY] for user in users]
+    best = optimal_each(cohort.places, priors, epsilon, design.dilation)
+    makers: dict[str, Callable[[], Mechanism]] = {
+        LAPLACE: lambda: planar_laplace(cohort.places, epsilon),
+        "exponential": lambda: exponential(cohort.places, epsilon),
+        "tight constraints": lambda: tight_constraints(cohort.places, epsilon),
+    }
+    rows = [
+        _loss_row(user, OPTIMAL, epsilon, mechanism, prior)
+        for user, prior, mechanism in zip(users, priors, best, strict=True)
+    ]
+    for name, make in makers.items():
+        try:
+            shared = make()
+        except WhereishError:
+            continue  # tight constraints do not exist at every level
+        for user, prior in zip(users, priors, strict=True):
+            rows.append(_loss_row(user, name, epsilon, shared, prior))
+            if name != "exponential":
+                remapped = shared.remap(prior)
+                rows.append(_loss_row(user, f"{name} + remap", epsilon, remapped, prior))
+    return rows
+
+
+def _loss_row(user: str, name: str, epsilon: float, mechanism: Mechanism, prior: Array) -> Row:
+    return {
+        "user": user, "mechanism": name, "epsilon_per_km": epsilon,
+        "quality_loss_km": quality_loss(mechanism, prior),
+        "adversary_error_km": adversary_error(mechanism, prior),
+    }  # fmt: skip
+
+
+def loss_at_dilation(cohort: Cohort, dilation: float, design: Design) -> list[Row]:
+    """Return everybody's quality loss at a dilation, and the bracket of the optimum (Figure 5a)."""
+    users = cohort.users
+    priors = [cohort.priors[user][ALL_DAY] for user in users]
+    built = optimal_each(cohort.places, priors, design.epsilon, dilation)
+    return [
+        {
+            "user": user, "dilation": dilation, "epsilon_per_km": design.epsilon,
+            "quality_loss_km": quality_loss(mechanism, prior),
+            "lower_bound_km": mechanism.build.lower_bound_km,
+            "gap": mechanism.build.gap,
+            "program_gap": mechanism.build.program_gap,
+        }
+        for user, prior, mechanism in zip(users, priors, built, strict=True)
+    ]  # fmt: skip
+
+
+def constraints_at_dilations(cohort: Cohort, design: Design) -> list[Row]:
+    """Return constraints, and the largest and mean stretch, at every dilation (Figure 5b)."""
+    apart, n = euclidean(cohort.places), len(cohort.places)
+    rows = []
+    for dilation in design.dilations:
+        spanner = greedy_spanner(apart, dilation)
+        rows.append({
+            "dilation": dilation, "edges": len(spanner.edges),
+            "constraints": least_loss_size(n, n, len(spanner.edges)).constraints,
+            "measured_dilation": spanner.dilation, "mean_stretch": spanner.mean_dilation,
+        })  # fmt: skip
+    return rows
+
+
+def repeated_reports(cohort: Cohort, users: Sequence[str], design: Design) -> list[Row]:
+    """Return how far off the best guess is after k reports from one place, by simulation.
+
+    The place is drawn from the prior, the reports from the mechanism, independently; the adversary
+    knows both and uses Bayes' rule. The same report k times over is worth one.
+    """
+    priors = [cohort.priors[user][ALL_DAY] for user in users]
+    built = optimal_each(cohort.places, priors, design.epsilon)
+    apart = euclidean(cohort.places)
+    rows = []
+    for user, prior, mechanism in zip(users, priors, built, strict=True):
+        rng = np.random.default_rng([design.seed, *user.encode()])
+        with np.errstate(divide="ignore"):
+            logs, start = np.log(mechanism.matrix), np.log(prior)
+        truths = rng.choice(len(prior), _DRAWS, p=prior)
+        errors = dict.fromkeys(_MANY_REPORTS, 0.0)
+        for truth in truths:
+            reports = rng.choice(logs.shape[1], max(_MANY_REPORTS), p=mechanism.matrix[truth])
+            belief = start[:, None] + np.cumsum(logs[:, reports], axis=1)
+            for k in _MANY_REPORTS:
+                posterior = np.exp(belief[:, k - 1] - belief[:, k - 1].max())
+                errors[k] += float(apart[truth, np.argmin(posterior @ apart)]) / _DRAWS
+        rows += [
+            {"user": user, "reports": k, "epsilon_spent_per_km": k * design.epsilon,
+             "adversary_error_km": error, "draws": _DRAWS}
+            for k, error in errors.items()
+        ]  # fmt: skip
+    return rows
+
+
+def _each(one: Callable[..., list[Row]], items: list[tuple[str, Array, Mechanism]]) -> list[Row]:
+    with ThreadPoolExecutor(cores()) as pool:
+        return [row for rows in pool.map(one, items) for row in rows]
+
+
+def evaluation_parts(cohort: Cohort, design: Design) -> list[Part]:
+    """List the work on people: every figure, in parts of a few seconds."""
+    users = cohort.users
+    batches = [users[at : at + _BATCH] for at in range(0, len(users), _BATCH)]
+    one = len(users) / 40  # seconds that everybody's optimum takes
+    parts = [
+        Part("funnel", "steps", partial(funnel, cohort), 0.1),
+        Part("figure 1", "spanner", grid_of_paris, 0.1),
+        Part("figure 2", "scores", partial(region_map, cohort), 0.1),
+        Part("figure 5b", "constraints", partial(constraints_at_dilations, cohort, design), 1),
+    ]
+    parts += [
+        Part("figure 3", f"people {n * _BATCH + 1} to {n * _BATCH + len(some)}",
+             partial(privacy_under_priors, cohort, some, design), 0.3 * len(some))
+        for n, some in enumerate(batches)
+    ]  # fmt: skip
+    parts += [
+        Part("figure 4", f"epsilon {level:g} per km",
+             partial(loss_at_level, cohort, level, design), 1.3 * one)
+        for level in design.epsilons
+    ]  # fmt: skip
+    parts += [
+        Part("figure 5a", f"dilation {dilation:g}",
+             partial(loss_at_dilation, cohort, dilation, design), one)
+        for dilation in design.dilations
+    ]  # fmt: skip
+    parts += [
+        Part("repeated reports", f"people {n * _BATCH + 1} to {n * _BATCH + len(some)}",
+             partial(repeated_reports, cohort, some, design), 0.2 * len(some))
+        for n, some in enumerate(batches)
+    ]  # fmt: skip
+    return parts

@@ -1,0 +1,117 @@
+"""The paper's evaluation from people to a report: rows, figures and a page in one folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from whereish.errors import InputError
+from whereish.files import write_whole
+from whereish.studies.charts import CHARTS, chart
+from whereish.studies.claims import Claim, claims
+from whereish.studies.datasets import People
+from whereish.studies.evaluation import Design, evaluation_parts
+from whereish.studies.report import build_report
+from whereish.studies.runs import Row, run_parts
+from whereish.studies.timings import timing_parts
+
+_OURS = "run.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """All rows of a run by table, what the paper claims of them, and the files written."""
+
+    tables: dict[str, list[Row]]
+    claims: list[Claim]
+    files: list[Path]
+
+
+def check_folder(folder: Path) -> None:
+    """Raise InputError unless a folder is new, empty, or of an earlier run."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"output must be a folder, got {folder}")
+        if folder.is_dir() and any(folder.iterdir()) and not (folder / "parts").is_dir():
+            raise InputError(f"output must be a new folder or that of an earlier run, got {folder}")
+    except OSError as wrong:
+        raise InputError(f"output {folder} cannot be read: {wrong.strerror}") from None
+
+
+def evaluate(
+    people: People,
+    design: Design,
+    folder: str | Path,
+    *,
+    version: str,
+    command: str,
+    progress: Callable[[str, float], object] | None = None,
+) -> Evaluation:
+    """Run what has not been run yet, and write rows, figures and the report.
+
+    Parameters
+    ----------
+    folder
+        Gets ``report.html``, ``rows/*.csv``, ``figures/*.png`` and ``.pdf``, ``run.json``, and
+        ``parts``, from which a run that was stopped goes on.
+    version, command
+        Stand in every row, with the seed: what made it.
+    progress
+        Called with what is going on and the share of the way.
+    """
+    where = Path(folder)
+    check_folder(where)
+    recipe = [version, people.recipe, json.loads(json.dumps(asdict(people.choice), default=str)),
+              json.loads(json.dumps(asdict(design)))]  # fmt: skip
+    parts = evaluation_parts(people.cohort, design)
+    parts += timing_parts(people.sizes(design.sizes), design)
+    tables = run_parts(parts, where, recipe, progress)
+    found = claims(tables)
+    about = {
+        "dataset": people.choice.dataset, "title": people.title, "seed": people.choice.seed,
+        "version": version, "command": command, "design": asdict(design),
+    }  # fmt: skip
+    files = []
+    for name in ("rows", "figures"):
+        (where / name).mkdir(exist_ok=True)
+    for table, rows in tables.items():
+        origin = {key: about[key] for key in ("dataset", "seed", "version", "command")}
+        files.append(_write(where / "rows" / f"{_slug(table)}.csv", _csv(rows, origin)))
+    drawn = {}
+    for kind in CHARTS:
+        if progress is not None:
+            progress(f"drawing {kind}", 1.0)
+        made = chart(kind, tables)
+        if made is not None:
+            drawn[kind] = made
+            for ending, content in made.items():
+                files.append(_write(where / "figures" / f"{_slug(kind)}.{ending}", content))
+    told = [asdict(claim) for claim in found]
+    files.append(_write(where / _OURS, json.dumps({**about, "claims": told}, indent=1).encode()))
+    page = build_report(tables, drawn, found, about)
+    files.append(_write(where / "report.html", page.encode()))
+    return Evaluation(tables, found, files)
+
+
+def _write(path: Path, content: bytes) -> Path:
+    # Rows tell about people: only their owner may read them.
+    write_whole(path, content, private=True)
+    return path
+
+
+def _csv(rows: list[Row], origin: dict[str, Any]) -> bytes:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, [*names, *origin], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**row, **origin} for row in rows)
+    return stream.getvalue().encode()
+
+
+def _slug(name: str) -> str:
+    return name.replace(" ", "-")

