@@ -19,7 +19,7 @@ _COLOURS = {
 }  # fmt: skip
 _INK = "#22303c"
 _NAMES = {OPT_PRIV: "Shokri et al. (OptPriv)"}
-_SHOWN = 5
+_SHOWN = 10
 
 
 def chart(kind: str, tables: dict[str, list[Row]]) -> dict[str, bytes] | None:
@@ -56,6 +56,8 @@ def _figure_1(rows: list[Row]) -> Any:
         axis.scatter(*zip(*spots, strict=True), s=22, color=_INK, zorder=3)
         axis.set_aspect("equal")
         axis.set_xlabel("km east")
+        axis.set_xlim(xs[0] - 0.6 * size, xs[-1] + 0.6 * size)
+        axis.set_ylim(ys[0] - 0.6 * size, ys[-1] + 0.6 * size)
     left.set_ylabel("km north")
     for x in (*[v - size / 2 for v in xs], xs[-1] + size / 2):
         left.axvline(x, color="#b8b2a4", linewidth=0.8)
@@ -259,7 +261,7 @@ def _wrong_prior(rows: list[Row]) -> Any:
     for axis in axes:
         axis.set_ylim(0, top)
     axes[0].set_ylabel("median error of the guess (km)")
-    axes[0].legend(frameon=False, fontsize=8)
+    _legend(axes[0], names)
     return figure
 
 
@@ -325,13 +327,17 @@ def _legend(axis: Any, names: Iterable[str]) -> None:
     from matplotlib.patches import Patch
 
     axis.legend(
-        handles=[Patch(facecolor=_COLOURS[n], alpha=0.55, label=_NAMES.get(n, n)) for n in names],
-        frameon=False, ncols=3, loc="upper right",
+        handles=[Patch(facecolor=_COLOURS[n], alpha=0.7, label=_NAMES.get(n, n)) for n in names],
+        frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1.06), borderaxespad=0,
     )  # fmt: skip
 
 
 def _ticks(axis: Any, dilations: Sequence[float]) -> None:
-    shown = [d for i, d in enumerate(dilations) if i % max(1, len(dilations) // _SHOWN) == 0]
+    shown: list[float] = []
+    room = (dilations[-1] - dilations[0]) / _SHOWN
+    for dilation in dilations:
+        if not shown or dilation - shown[-1] >= room - 1e-9:
+            shown.append(dilation)
     axis.set_xticks(shown, [f"{d:g}" for d in shown])
 
 

@@ -46,7 +46,7 @@ def _tie(rows: list[Row]) -> Claim:
     )
     return Claim(
         "Under the all-day prior, the optimal mechanism and Shokri et al.'s have the same privacy.",
-        apart <= _TIE,
+        bool(apart <= _TIE),
         f"largest relative difference {apart:.1e} over {len(users)} people",
     )
 
@@ -68,7 +68,7 @@ def _not_beaten(rows: list[Row]) -> list[Claim]:
             Claim(
                 f"Under the {period} prior, the optimal mechanism's median privacy is at least "
                 "the others'.",
-                median[OPTIMAL] >= worst,
+                bool(median[OPTIMAL] >= worst),
                 told,
             )
         )
@@ -82,7 +82,7 @@ def _less_loss(rows: list[Row]) -> Claim:
     ratio = [best / other for best, other in pairs]
     return Claim(
         "The optimal mechanism loses less than planar Laplace, for everybody and at every epsilon.",
-        max(ratio) < 1,
+        bool(max(ratio) < 1),
         f"{min(ratio):.0%} to {max(ratio):.0%} of planar Laplace's loss in {len(ratio):,} cases",
     )
 
@@ -99,6 +99,6 @@ def _slowly(rows: list[Row]) -> Claim:
     told = ", ".join(f"{medians[d]:.3f} km at {d:g}" for d in list(medians)[:4])
     return Claim(
         "The quality loss grows slowly with the dilation: in the median by less than the dilation.",
-        bool(medians) and medians[worst] / base < worst,
+        bool(medians and medians[worst] / base < worst),
         f"{base:.3f} km exact, {told}",
     )
