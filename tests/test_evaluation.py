@@ -30,9 +30,11 @@ from whereish.studies.runs import Part, run_parts
 SMALL = ["--users", "14", "--days", "40", "--places", "12", "--at-least", "5", "--sizes", "12",
          "--epsilons", "0.5,1.07,2", "--dilations", "1,1.05,1.1,1.2", "--time-limit", "2",
          "--quick"]  # fmt: skip
-FIGURES = {"figure-1", "figure-2", "figure-3", "figure-4", "figure-5", "bracket",
+FIGURES = {"figure-1", "figure-2", "figure-3", "figure-4", "figure-5", "figure-6",
+           "figure-7", "bracket",
            "all-mechanisms", "wrong-prior", "repeated-reports"}  # fmt: skip
-ROWS = {"funnel", "figure-1", "figure-2", "figure-3", "figure-4", "figure-5a", "figure-5b",
+ROWS = {"funnel", "figure-1", "figure-2", "figure-3", "figure-4", "figure-5a",
+        "figure-5b", "figure-6", "figure-7",
         "repeated-reports", "table-1"}  # fmt: skip
 
 
@@ -135,7 +137,7 @@ def test_the_command_in_a_row_makes_the_row_again(finished: Path, tmp_path: Path
 
 def test_the_papers_claims_hold_on_made_up_people(finished: Path) -> None:
     told = json.loads((finished / "run.json").read_text())["claims"]
-    assert len(told) == 6
+    assert len(told) == 11
     assert [claim["name"] for claim in told if not claim["holds"]] == []
 
 

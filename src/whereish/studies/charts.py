@@ -24,10 +24,10 @@ _SHOWN = 10
 
 def chart(kind: str, tables: dict[str, list[Row]]) -> dict[str, bytes] | None:
     """Draw a figure as PNG and PDF; None if there are no rows for it."""
-    draw = CHARTS[kind]
-    if not all(tables.get(name) for name in draw.needs):  # type: ignore[attr-defined]
+    draw, needs = CHARTS[kind]
+    if not all(tables.get(name) for name in needs):
         return None
-    figure = draw(*(tables[name] for name in draw.needs))  # type: ignore[attr-defined]
+    figure = draw(*(tables[name] for name in needs))
     made = {}
     for ending in ("png", "pdf"):
         stream = io.BytesIO()
@@ -38,15 +38,6 @@ def chart(kind: str, tables: dict[str, list[Row]]) -> dict[str, bytes] | None:
     return made
 
 
-def _needs(*names: str) -> Callable[[Any], Any]:
-    def mark(function: Any) -> Any:
-        function.needs = names
-        return function
-
-    return mark
-
-
-@_needs("figure 1")
 def _figure_1(rows: list[Row]) -> Any:
     figure, (left, right) = _figure((8.4, 3.4), 2)
     spots = {(r["x1_km"], r["y1_km"]) for r in rows} | {(r["x2_km"], r["y2_km"]) for r in rows}
@@ -74,7 +65,6 @@ def _figure_1(rows: list[Row]) -> Any:
     return figure
 
 
-@_needs("figure 2")
 def _figure_2(rows: list[Row]) -> Any:
     figure, (left, right) = _figure((8.8, 4.2), 2)
     x, y, score = (np.array([r[key] for r in rows]) for key in ("x_km", "y_km", "score"))
@@ -115,7 +105,6 @@ def _cells(axis: Any, x: Any, y: Any, score: Any, size: tuple[float, float]) -> 
     return axis.add_collection(drawn)
 
 
-@_needs("figure 3")
 def _figure_3(rows: list[Row]) -> Any:
     figure, (axis,) = _figure((8.4, 4.2))
     periods = list(dict.fromkeys(r["period"] for r in rows))
@@ -136,7 +125,6 @@ def _figure_3(rows: list[Row]) -> Any:
     return figure
 
 
-@_needs("figure 4")
 def _figure_4(rows: list[Row]) -> Any:
     figure, (axis,) = _figure((8.4, 4.2))
     for name in (OPTIMAL, LAPLACE):
@@ -157,7 +145,6 @@ def _figure_4(rows: list[Row]) -> Any:
     return figure
 
 
-@_needs("figure 5a", "figure 5b")
 def _figure_5(rows: list[Row], sizes: list[Row]) -> Any:
     figure, (left, right) = _figure((10.6, 4.2), 2)
     dilations = sorted({r["dilation"] for r in rows})
@@ -187,7 +174,6 @@ def _figure_5(rows: list[Row], sizes: list[Row]) -> Any:
     return figure
 
 
-@_needs("figure 5a")
 def _bracket(rows: list[Row]) -> Any:
     figure, (axis,) = _figure((8.4, 3.8))
     exact = {r["user"]: r["quality_loss_km"] for r in rows if r["dilation"] == 1}
@@ -219,7 +205,6 @@ def _bracket(rows: list[Row]) -> Any:
     return figure
 
 
-@_needs("figure 4")
 def _others(rows: list[Row]) -> Any:
     figure, (axis,) = _figure((8.4, 4.2))
     for name in _COLOURS:
@@ -237,7 +222,6 @@ def _others(rows: list[Row]) -> Any:
     return figure
 
 
-@_needs("figure 3")
 def _wrong_prior(rows: list[Row]) -> Any:
     figure, axes = _figure((9.6, 3.8), 2)
     periods = list(dict.fromkeys(r["period"] for r in rows))
@@ -265,7 +249,6 @@ def _wrong_prior(rows: list[Row]) -> Any:
     return figure
 
 
-@_needs("repeated reports")
 def _repeated(rows: list[Row]) -> Any:
     figure, (axis,) = _figure((8.4, 3.8))
     counts = sorted({r["reports"] for r in rows})
@@ -288,16 +271,19 @@ def _repeated(rows: list[Row]) -> Any:
     return figure
 
 
-CHARTS: dict[str, Callable[..., Any]] = {
-    "figure 1": _figure_1,
-    "figure 2": _figure_2,
-    "figure 3": _figure_3,
-    "figure 4": _figure_4,
-    "figure 5": _figure_5,
-    "bracket": _bracket,
-    "all mechanisms": _others,
-    "wrong prior": _wrong_prior,
-    "repeated reports": _repeated,
+# What is drawn, from which tables.
+CHARTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "figure 1": (_figure_1, ("figure 1",)),
+    "figure 2": (_figure_2, ("figure 2",)),
+    "figure 3": (_figure_3, ("figure 3",)),
+    "figure 4": (_figure_4, ("figure 4",)),
+    "figure 5": (_figure_5, ("figure 5a", "figure 5b")),
+    "figure 6": (_figure_3, ("figure 6",)),
+    "figure 7": (_figure_4, ("figure 7",)),
+    "bracket": (_bracket, ("figure 5a",)),
+    "all mechanisms": (_others, ("figure 4",)),
+    "wrong prior": (_wrong_prior, ("figure 3",)),
+    "repeated reports": (_repeated, ("repeated reports",)),
 }
 
 

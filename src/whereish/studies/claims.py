@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from whereish.studies.evaluation import LAPLACE, OPT_PRIV, OPTIMAL
 from whereish.studies.runs import Row
 
 _TIE = 1e-6
+_OTHER = "On other data: "
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,13 @@ class Claim:
 def claims(tables: dict[str, list[Row]]) -> list[Claim]:
     """Check what Section 4 claims on the rows of a run."""
     made = []
-    if tables.get("figure 3"):
-        made += [_tie(tables["figure 3"]), *_not_beaten(tables["figure 3"])]
-    if tables.get("figure 4"):
-        made.append(_less_loss(tables["figure 4"]))
+    for privacy, loss, where in (("figure 3", "figure 4", ""), ("figure 6", "figure 7", _OTHER)):
+        found = []
+        if tables.get(privacy):
+            found += [_tie(tables[privacy]), *_not_beaten(tables[privacy])]
+        if tables.get(loss):
+            found.append(_less_loss(tables[loss]))
+        made += [replace(claim, name=where + claim.name) for claim in found]
     if tables.get("figure 5a"):
         made.append(_slowly(tables["figure 5a"]))
     return made

@@ -76,8 +76,10 @@ class People:
         What they are, in words.
     recipe
         What makes them the same people again, as JSON.
-    visits
-        What the cohort was made of.
+    visits, choice
+        What the cohort was made of, and how it was chosen.
+    twin
+        Other people, on whom the comparison is made again, as the paper does on T-Drive.
     """
 
     cohort: Cohort
@@ -85,6 +87,7 @@ class People:
     recipe: Any
     visits: Visits
     choice: Choice
+    twin: Cohort | None = None
 
     def sizes(self, sizes: tuple[int, ...]) -> dict[int, Profile]:
         """Return one person's profile on as many places as asked for, for each size there is."""
@@ -120,14 +123,19 @@ def load_people(choice: Choice, *, progress: Any = None, cache: Path | None = No
 
 
 def _synthetic(choice: Choice) -> People:
-    import polars as pl
-
     city = SyntheticCity(users=choice.users or 100, days=choice.days, seed=choice.seed)
-    cells = SquareCells.over(*city.area, choice.cell_km)
-    visits = count_visits(pl.concat(city.people()), cells, city.zone)
     title = f"a synthetic city of {city.users} people, {city.days} days each"
     recipe = ["city", city.users, city.days, city.seed]
-    return People(_cohort(visits, choice), title, recipe, visits, choice)
+    visits = _lived(city, choice)
+    twin = _cohort(_lived(replace(city, seed=city.seed + 1), choice), choice)
+    return People(_cohort(visits, choice), title, recipe, visits, choice, twin)
+
+
+def _lived(city: SyntheticCity, choice: Choice) -> Visits:
+    import polars as pl
+
+    cells = SquareCells.over(*city.area, choice.cell_km)
+    return count_visits(pl.concat(city.people()), cells, city.zone)
 
 
 def _cohort(visits: Visits, choice: Choice) -> Cohort:

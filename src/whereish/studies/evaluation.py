@@ -250,33 +250,47 @@ def _each(one: Callable[..., list[Row]], items: list[tuple[str, Array, Mechanism
 
 def evaluation_parts(cohort: Cohort, design: Design) -> list[Part]:
     """List the work on people: every figure, in parts of a few seconds."""
-    users = cohort.users
-    batches = [users[at : at + _BATCH] for at in range(0, len(users), _BATCH)]
-    one = len(users) / 40  # seconds that everybody's optimum takes
     parts = [
         Part("funnel", "steps", partial(funnel, cohort), 0.1),
         Part("figure 1", "spanner", grid_of_paris, 0.1),
         Part("figure 2", "scores", partial(region_map, cohort), 0.1),
         Part("figure 5b", "constraints", partial(constraints_at_dilations, cohort, design), 1),
     ]
-    parts += [
-        Part("figure 3", f"people {n * _BATCH + 1} to {n * _BATCH + len(some)}",
-             partial(privacy_under_priors, cohort, some, design), 0.3 * len(some))
-        for n, some in enumerate(batches)
-    ]  # fmt: skip
-    parts += [
-        Part("figure 4", f"epsilon {level:g} per km",
-             partial(loss_at_level, cohort, level, design), 1.3 * one)
-        for level in design.epsilons
-    ]  # fmt: skip
+    parts += comparison_parts(cohort, design, "figure 3", "figure 4")
     parts += [
         Part("figure 5a", f"dilation {dilation:g}",
-             partial(loss_at_dilation, cohort, dilation, design), one)
+             partial(loss_at_dilation, cohort, dilation, design), len(cohort.users) / 40)
         for dilation in design.dilations
     ]  # fmt: skip
     parts += [
-        Part("repeated reports", f"people {n * _BATCH + 1} to {n * _BATCH + len(some)}",
-             partial(repeated_reports, cohort, some, design), 0.2 * len(some))
-        for n, some in enumerate(batches)
-    ]  # fmt: skip
+        Part(
+            "repeated reports", name, partial(repeated_reports, cohort, some, design), 0.2 * _BATCH
+        )
+        for name, some in _batches(cohort)
+    ]
     return parts
+
+
+def comparison_parts(cohort: Cohort, design: Design, privacy: str, loss: str) -> list[Part]:
+    """List the work of the comparison with other mechanisms, into tables of these names.
+
+    Figures 3 and 4 for GeoLife, 6 and 7 for T-Drive (Sections 4.2 and 4.4).
+    """
+    parts = [
+        Part(privacy, name, partial(privacy_under_priors, cohort, some, design), 0.3 * _BATCH)
+        for name, some in _batches(cohort)
+    ]
+    return parts + [
+        Part(loss, f"epsilon {level:g} per km", partial(loss_at_level, cohort, level, design),
+             len(cohort.users) / 30)
+        for level in design.epsilons
+    ]  # fmt: skip
+
+
+def _batches(cohort: Cohort) -> list[tuple[str, list[str]]]:
+    users = cohort.users
+    starts = range(0, len(users), _BATCH)
+    return [
+        (f"people {at + 1} to {min(at + _BATCH, len(users))}", users[at : at + _BATCH])
+        for at in starts
+    ]

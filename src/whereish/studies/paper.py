@@ -15,7 +15,7 @@ from whereish.files import write_whole
 from whereish.studies.charts import CHARTS, chart
 from whereish.studies.claims import Claim, claims
 from whereish.studies.datasets import People
-from whereish.studies.evaluation import Design, evaluation_parts
+from whereish.studies.evaluation import Design, comparison_parts, evaluation_parts
 from whereish.studies.report import build_report
 from whereish.studies.runs import Row, run_parts
 from whereish.studies.timings import timing_parts
@@ -69,6 +69,8 @@ def evaluate(
     recipe = [version, people.recipe, json.loads(json.dumps(asdict(people.choice), default=str)),
               json.loads(json.dumps(asdict(design)))]  # fmt: skip
     parts = evaluation_parts(people.cohort, design)
+    if people.twin is not None:
+        parts += comparison_parts(people.twin, design, "figure 6", "figure 7")
     parts += timing_parts(people.sizes(design.sizes), design)
     tables = run_parts(parts, where, recipe, progress)
     found = claims(tables)

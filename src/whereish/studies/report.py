@@ -52,6 +52,10 @@ _WAYS = (
 )  # fmt: skip
 _NAMES = {"primal-simplex": "primal simplex", "dual-simplex": "dual simplex", "ipm": "interior"}
 _LABELS = {"highs": "HiGHS", "glpk": "GLPK"}
+_TWINS = {
+    "figure 3": ("Figure 3", "Figure 6 (T-Drive's twin of Figure 3)"),
+    "figure 4": ("Figure 4", "Figure 7 (T-Drive's twin of Figure 4)"),
+}
 WHY = {
     "synthetic": "made-up people, not GeoLife's",
     "geolife": "another origin of the grid and other ties; see docs/reproduction.md",
@@ -84,6 +88,8 @@ def build_report(
     for name, heading, text in _FIGURES:
         if name in charts:
             picture = base64.b64encode(charts[name]["png"]).decode()
+            if dataset == "t-drive":
+                heading = heading.replace(*_TWINS.get(name, ("", "")))
             alt = _t(heading)
             parts += [
                 f"<h2>{alt}</h2>", f"<p>{text}</p>",
@@ -117,6 +123,11 @@ _FIGURES = (
     ("figure 5", "Figure 5: what a spanner costs and saves",
      "The paper starts at dilation 1.05, because exact mechanisms for everybody took too long; "
      "here the box at 1 is exact, for everybody."),
+    ("figure 6", "Figure 6: privacy under different priors, other people",
+     "The paper repeats the comparison on T-Drive's taxis; here it is another made-up city. With "
+     "T-Drive's data: whereish paper --dataset t-drive --data FOLDER."),
+    ("figure 7", "Figure 7: quality loss at equal privacy, other people",
+     "The same as Figure 4 for the second data set."),
     ("bracket", "Past the paper: how far from the best of all",
      "A spanner at the full epsilon bounds the true optimum from below, so that every mechanism "
      "comes with a two-sided bound even where the exact one was never built."),
@@ -152,6 +163,8 @@ def _numbers(tables: dict[str, list[Row]], dataset: str, why: str) -> str:
     paper = {"t-drive": PAPER_TAXIS}.get(dataset, PAPER_PEOPLE)
     for name, stated, here in zip(("first", "second"), paper, filters, strict=False):
         rows.append([f"people after the {name} filter", f"{stated}", f"{here}", why])
+    if dataset == "t-drive":  # the paper states no other number for it
+        return _table(["", "paper", "here", "why they differ"], rows, words=(0, 3))
     places = sum(row["chosen"] for row in tables.get("figure 2", []))
     for dilation, stated in PAPER_CONSTRAINTS.items():
         here = [r["constraints"] for r in tables.get("figure 5b", []) if r["dilation"] == dilation]
@@ -180,8 +193,8 @@ def _people(tables: dict[str, list[Row]], dataset: str) -> str:
 
 def _below(name: str, tables: dict[str, list[Row]]) -> str:
     """Return the numbers that belong below a figure."""
-    if name == "figure 3":
-        rows = tables["figure 3"]
+    if name in ("figure 3", "figure 6"):
+        rows = tables[name]
         periods = list(dict.fromkeys(r["period"] for r in rows))
         names = list(dict.fromkeys(r["mechanism"] for r in rows))
         cells = [
@@ -189,8 +202,8 @@ def _below(name: str, tables: dict[str, list[Row]]) -> str:
             for m in names
         ]
         return _table(["median adversary's error", *periods], cells, words=(0,))
-    if name == "figure 4":
-        rows = tables["figure 4"]
+    if name in ("figure 4", "figure 7"):
+        rows = tables[name]
         levels = sorted({r["epsilon_per_km"] for r in rows})
         cells = [
             [m, *(_median_km(rows, "quality_loss_km", mechanism=m, epsilon_per_km=level)
