@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,7 @@ def test_losses_are_equal_and_one_who_knows_less_errs_more(people: Any) -> None:
         mine = [r for r in rows if r["user"] == user]
         losses = [r["quality_loss_km"] for r in mine]
         assert max(losses) - min(losses) < 1e-9
+        assert len(mine) == 3 * len(cohort.priors[user])
         for r in mine:
             knows, guesses = r["adversary_error_km"], r["error_of_who_knows_all_day_only_km"]
             assert guesses >= knows - 1e-12
@@ -315,3 +317,13 @@ def test_the_quick_version_as_it_is_run(tmp_path: Path) -> None:
 def test_the_papers_people_are_found_in_geolife() -> None:
     found = load_people(Choice("geolife", Path(os.environ["WHEREISH_GEOLIFE"])))
     assert [step.users for step in found.cohort.steps][3::2] == [116, 86]
+
+
+def test_who_is_always_at_one_place_is_no_obstacle(people: Any) -> None:
+    cohort = people.cohort
+    user = cohort.users[0]
+    still = np.eye(len(cohort.places))[3]
+    alone = replace(cohort, priors={user: dict.fromkeys(cohort.priors[user], still)})
+    rows = privacy_under_priors(alone, [user], Design())
+    assert max(r["adversary_error_km"] for r in rows) < 1e-9
+    assert {r["mechanism"] for r in rows} == {"optimal", "Shokri et al.", "planar Laplace"}

@@ -11,6 +11,7 @@ from whereish.studies.evaluation import LAPLACE, OPT_PRIV, OPTIMAL
 from whereish.studies.runs import Row
 
 _TIE = 1e-6
+_NOTHING = 1e-9  # km
 _OTHER = "On other data: "
 
 
@@ -45,7 +46,7 @@ def _tie(rows: list[Row]) -> Claim:
     }
     users = {user for user, _ in errors}
     apart = max(
-        abs(errors[user, OPTIMAL] - errors[user, OPT_PRIV]) / errors[user, OPTIMAL]
+        abs(errors[user, OPTIMAL] - errors[user, OPT_PRIV]) / max(errors[user, OPTIMAL], _NOTHING)
         for user in users
     )
     return Claim(
@@ -83,7 +84,7 @@ def _less_loss(rows: list[Row]) -> Claim:
     loss = {(r["user"], r["epsilon_per_km"], r["mechanism"]): r["quality_loss_km"] for r in rows}
     pairs = [(loss[user, level, OPTIMAL], loss[user, level, LAPLACE])
              for user, level, name in loss if name == OPTIMAL]  # fmt: skip
-    ratio = [best / other for best, other in pairs]
+    ratio = [best / max(other, _NOTHING) for best, other in pairs]
     return Claim(
         "The optimal mechanism loses less than planar Laplace, for everybody and at every epsilon.",
         bool(max(ratio) < 1),

@@ -35,6 +35,8 @@ OPTIMAL, OPT_PRIV, LAPLACE = "optimal", "Shokri et al.", "planar Laplace"
 _BATCH = 8
 _MANY_REPORTS = (1, 2, 4, 8, 16, 32, 64)
 _DRAWS = 200
+# Who is always at one place loses nothing, and no noise loses nothing, too.
+_NOTHING_KM, _NEXT_TO_NO_NOISE = 1e-9, 200.0
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,9 @@ def privacy_under_priors(cohort: Cohort, users: Sequence[str], design: Design) -
         three = {
             OPTIMAL: mechanism,
             OPT_PRIV: optimal_privacy(cohort.places, prior, loss),
-            LAPLACE: planar_laplace_for_loss(cohort.places, prior, loss),
+            LAPLACE: planar_laplace_for_loss(cohort.places, prior, loss)
+            if loss > _NOTHING_KM
+            else planar_laplace(cohort.places, _NEXT_TO_NO_NOISE),
         }
         rows = []
         for name, other in three.items():
