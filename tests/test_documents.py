@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import whereish as wh
-from whereish.profiles import DegreeTiles, Funnel, count_visits, documents, open_traces
+from whereish.profiles import DegreeTiles, Funnel, count_visits, jsonstream, open_traces
 
 MOMENTS = [datetime(2024, 3, 30, 22, 10, tzinfo=UTC) + timedelta(minutes=7 * i) for i in range(20)]
 SPOTS = [(round(48.85 + i / 1000, 6), round(-2.35 - i / 1000, 6)) for i in range(20)]
@@ -322,8 +322,8 @@ def test_a_stream_of_json_is_what_it_is_as_a_whole(
     except UnicodeEncodeError:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents, "_CHUNK", chunk)
-        found = [(key, value) for key, value, _ in documents.elements(path)]
+        patch.setattr(jsonstream, "_CHUNK", chunk)
+        found = [(key, value) for key, value, _ in jsonstream.elements(path)]
     if isinstance(document, list):
         assert found == [("", value) for value in document]
     else:
@@ -342,13 +342,13 @@ def test_json_that_is_cut_off_is_never_taken_for_whole(
     path = tmp_path_factory.mktemp("json") / "a.json"
     path.write_text(json.dumps(records(False))[:-cut])
     with pytest.raises(wh.FormatError):
-        list(documents.elements(path))
+        list(jsonstream.elements(path))
 
 
 def test_lines_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{\n"locations": [\n{"a": 1},\n{\n"a": 2\n}\n]\n}')
-    assert [(key, line) for key, _, line in documents.elements(path)] == [
+    assert [(key, line) for key, _, line in jsonstream.elements(path)] == [
         ("locations", 3),
         ("locations", 4),
     ]

@@ -1,13 +1,15 @@
-"""Write a file, or a folder of them, whole or not at all."""
+"""Files: written whole or not at all, a folder of them likewise; read packed or not."""
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, cast
 
 from whereish.errors import InputError
 
@@ -92,6 +94,13 @@ def new_folder(path: str | Path, *, private: bool = False) -> Iterator[Path]:
         raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def open_bytes(file: Path) -> IO[bytes]:
+    """Open a file, unpacking it on the way if it is a gzip."""
+    with file.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], gzip.open(file)) if packed else file.open("rb")
 
 
 def _umask() -> int:

@@ -1,13 +1,16 @@
-"""Share a loop out among threads: for compiled code that holds no lock."""
+"""Share a loop out among threads: for compiled code that holds no lock, and for readers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import queue
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 _PARTS_A_THREAD = 8
+Made = TypeVar("Made")
 
 
 def cores() -> int:
@@ -26,3 +29,54 @@ def share(function: Callable[..., Any], items: int, *arguments: Any) -> None:
         jobs = [pool.submit(function, cuts[p], cuts[p + 1], *arguments) for p in range(parts)]
         for job in jobs:
             job.result()
+
+
+def ahead(groups: tuple[Any, ...], read: Callable[..., Iterator[Made]]) -> Iterator[Made]:
+    """Read groups on every core, a little ahead of who consumes them, and yield in their order."""
+    stop, done = threading.Event(), object()
+    lines: list[queue.Queue[Any]] = [queue.Queue(2) for _ in groups]
+    numbers = iter(range(len(groups)))
+    taking = threading.Lock()
+    open_now = threading.Semaphore(cores() + 1)
+
+    def put(line: queue.Queue[Any], item: Any) -> None:
+        while not stop.is_set():
+            try:
+                line.put(item, timeout=0.2)
+                return
+            except queue.Full:
+                continue
+
+    def work() -> None:
+        while not stop.is_set():
+            # Not further ahead than a core each: what is read waits in memory.
+            if not open_now.acquire(timeout=0.2):
+                continue
+            with taking:
+                number = next(numbers, None)
+            if number is None:
+                open_now.release()
+                return
+            try:
+                for item in read(*groups[number]):
+                    put(lines[number], item)
+                    if stop.is_set():
+                        return
+                put(lines[number], done)
+            except BaseException as wrong:
+                put(lines[number], wrong)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(cores())]
+    for thread in threads:
+        thread.start()
+    try:
+        for line in lines:
+            while (item := line.get()) is not done:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+            open_now.release()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(timeout=5)

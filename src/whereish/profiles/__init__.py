@@ -2,7 +2,6 @@
 
 from whereish.profiles.cache import cache_folder, forget
 from whereish.profiles.city import embedded_city
-from whereish.profiles.formats import Funnel
 from whereish.profiles.person import (
     RADIUS_KM,
     Portrait,
@@ -25,6 +24,7 @@ from whereish.profiles.pipeline import (
     region_scores,
 )
 from whereish.profiles.profile import Backdrop, Profile
+from whereish.profiles.recognise import KINDS
 from whereish.profiles.regions import (
     ELSEWHERE,
     PAPER_CELL_KM,
@@ -35,6 +35,7 @@ from whereish.profiles.regions import (
     SquareCells,
     as_cell_km,
 )
+from whereish.profiles.rows import Funnel
 from whereish.profiles.synthetic import SyntheticCity
 from whereish.profiles.table import (
     check_profile_file,
@@ -43,7 +44,7 @@ from whereish.profiles.table import (
     write_profile,
     write_profiles,
 )
-from whereish.profiles.traces import KINDS, Traces, check_zone, open_traces
+from whereish.profiles.traces import Traces, check_zone, open_traces
 from whereish.profiles.visits import (
     ALL_DAY,
     PERIODS,

@@ -14,7 +14,6 @@ import numpy as np
 
 from whereish.errors import InputError
 from whereish.places import Array, LocalPlane, Places, as_number, as_whole, euclidean
-from whereish.profiles.formats import Funnel
 from whereish.profiles.pipeline import busiest_window
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import (
@@ -27,6 +26,7 @@ from whereish.profiles.regions import (
     SquareCells,
     as_cell_km,
 )
+from whereish.profiles.rows import Funnel
 from whereish.profiles.traces import Progress, Traces
 from whereish.profiles.visits import ALL_DAY, PERIODS, Step, Visits, as_period, count_visits
 

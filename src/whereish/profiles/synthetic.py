@@ -24,7 +24,7 @@ import numpy as np
 from whereish.errors import InputError
 from whereish.files import check_writable, new_folder
 from whereish.places import Array, LocalPlane, as_whole
-from whereish.profiles.formats import schema
+from whereish.profiles.rows import schema
 from whereish.profiles.traces import check_zone
 
 if TYPE_CHECKING:

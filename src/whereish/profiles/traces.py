@@ -8,41 +8,36 @@ coordinate.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import queue
-import re
-import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from whereish.errors import FormatError, InputError, WhereishError
+from whereish.errors import FormatError, InputError
 from whereish.profiles import formats
 from whereish.profiles.documents import document_frames
-from whereish.profiles.formats import COLUMNS, LARGE_BYTES, Funnel, clean, open_bytes, schema
-from whereish.threads import cores
+from whereish.profiles.recognise import (
+    FILES_A_BATCH,
+    KINDS,
+    grouped,
+    kind_of,
+    listed,
+    recognised,
+    size_of,
+    whose_file,
+)
+from whereish.profiles.rows import COLUMNS, Funnel, clean, schema
+from whereish.threads import ahead, cores
 
 if TYPE_CHECKING:
     import polars as pl
 
-KINDS = ("geolife", "t-drive", "csv", "parquet", "gpx", "geojson", "google")
-_SUFFIXES = {
-    ".plt": "geolife", ".txt": "t-drive", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet",
-    ".pq": "parquet", ".gpx": "gpx", ".geojson": "geojson", ".json": "json",
-}  # fmt: skip
-# Where a folder holds several kinds, the one that says most about people is meant.
-_RANK = ("geolife", "google", "gpx", "geojson", "parquet", "t-drive", "csv")
-_TAXI_LINE = re.compile(rb"\xef?\xbb?\xbf?\s*\d+\s*,\s*\d{4}-\d\d?-\d\d?[ T][\d:]+\s*,[^,]*,[^,]*$")
-_GOOGLE_KEYS = (b'"locations"', b'"timelineObjects"', b'"semanticSegments"', b'"rawSignals"')
 _TEXTS = ("geolife", "t-drive", "csv")  # many files of these are read at once
-_FILES_A_BATCH = 200
 # T-Drive's clock is Beijing's; GPX and Google say theirs; GeoLife's is Greenwich.
 _CLOCKS = {"t-drive": "Asia/Shanghai"}
 Made = TypeVar("Made")
@@ -96,7 +91,7 @@ class Traces:
         if self.kind not in ("csv", "parquet"):
             return False
         first: FormatError | None = None
-        for file in self.files[:_FILES_A_BATCH]:
+        for file in self.files[:FILES_A_BATCH]:
             try:
                 return formats.find_columns(self.kind, file, self.columns).user is not None
             except FormatError as wrong:
@@ -133,7 +128,7 @@ class Traces:
         """Yield what a function makes of each batch, in order; it is called on every core."""
         funnel = Funnel() if funnel is None else funnel
         files, rows_before = len(self.files), funnel.rows
-        for made, seen in _ahead(self.groups, lambda *group: self._read(function, *group)):
+        for made, seen in ahead(self.groups, lambda *group: self._read(function, *group)):
             funnel.add(seen)
             if self.strict and (seen.dropped or seen.broken):
                 raise FormatError(seen.complaint())
@@ -175,8 +170,8 @@ class Traces:
         """Read the files of a batch, part by part; one that is broken is left out and counted."""
         import polars as pl
 
-        for chunk in (files[s : s + _FILES_A_BATCH] for s in range(0, len(files), _FILES_A_BATCH)):
-            there = tuple(file for file in chunk if _size(file) > 0)
+        for chunk in (files[s : s + FILES_A_BATCH] for s in range(0, len(files), FILES_A_BATCH)):
+            there = tuple(file for file in chunk if size_of(file) > 0)
             whole = Funnel(files=len(chunk))
             tables = []
             for frame, broken in self._unbroken(user, there):
@@ -227,7 +222,7 @@ class Traces:
         self, user: str | None, file: Path
     ) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
         """Read line by line what polars has given up on."""
-        whose = user or _whose_file(self.root, file)
+        whose = user or whose_file(self.root, file)
         try:
             for frame in formats.slow_frames(self.kind, whose, file, self.columns, self.zone):
                 yield frame, []
@@ -242,14 +237,14 @@ class Traces:
             yield from formats.taxi_frames(files, self.zone)
         elif self.kind == "csv":
             columns = formats.find_columns("csv", files[0], self.columns)
-            users = {str(file): _whose_file(self.root, file) for file in files}
+            users = {str(file): whose_file(self.root, file) for file in files}
             yield from formats.csv_frames(users, files, columns, self.zone)
         elif self.kind == "parquet":
             columns = formats.find_columns("parquet", files[0], self.columns)
-            whose = _whose_file(self.root, files[0])
+            whose = whose_file(self.root, files[0])
             yield from formats.parquet_frames(whose, files[0], columns, self.zone)
         else:
-            whose = _whose_file(self.root, files[0])
+            whose = whose_file(self.root, files[0])
             yield from document_frames(self.kind, whose, files[0], self.zone)
 
     def _whose(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -258,57 +253,6 @@ class Traces:
         if self.users is not None:
             table = table.filter(pl.col("user").is_in(list(self.users)))
         return table if self.person is None else table.with_columns(user=pl.lit(self.person))
-
-
-def _ahead(groups: tuple[Any, ...], read: Callable[..., Iterator[Made]]) -> Iterator[Made]:
-    """Read groups on every core, a little ahead of who consumes them, and yield in their order."""
-    stop, done = threading.Event(), object()
-    lines: list[queue.Queue[Any]] = [queue.Queue(2) for _ in groups]
-    numbers = iter(range(len(groups)))
-    taking = threading.Lock()
-    open_now = threading.Semaphore(cores() + 1)
-
-    def put(line: queue.Queue[Any], item: Any) -> None:
-        while not stop.is_set():
-            try:
-                line.put(item, timeout=0.2)
-                return
-            except queue.Full:
-                continue
-
-    def work() -> None:
-        while not stop.is_set():
-            # Not further ahead than a core each: what is read waits in memory.
-            if not open_now.acquire(timeout=0.2):
-                continue
-            with taking:
-                number = next(numbers, None)
-            if number is None:
-                open_now.release()
-                return
-            try:
-                for item in read(*groups[number]):
-                    put(lines[number], item)
-                    if stop.is_set():
-                        return
-                put(lines[number], done)
-            except BaseException as wrong:
-                put(lines[number], wrong)
-
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(cores())]
-    for thread in threads:
-        thread.start()
-    try:
-        for line in lines:
-            while (item := line.get()) is not done:
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
-            open_now.release()
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(timeout=5)
 
 
 def open_traces(
@@ -356,12 +300,12 @@ def open_traces(
     if set(named) - set(COLUMNS):
         raise InputError(f"columns must name some of {', '.join(COLUMNS)}, got {', '.join(named)}")
     root = Path(path)
-    files = _listed(root)
-    kinds = {file: _kind(file, alone=len(files) == 1) for file in files}
-    found = kind or _recognised(root, set(kinds.values()))
+    files = listed(root)
+    kinds = {file: kind_of(file, alone=len(files) == 1) for file in files}
+    found = kind or recognised(root, set(kinds.values()))
     chosen = files if len(files) == 1 else [f for f in files if kinds[f] == found]
     if not chosen:  # named, and not what it looks like
-        chosen = [file for file in files if _suffix(file) in (found, "json")]
+        chosen = [file for file in files if kind_by_name(file) in (found, "json")]
     if not chosen:
         raise FormatError(f"{root} has no {found} traces")
     if users is not None and isinstance(users, str):
@@ -370,7 +314,7 @@ def open_traces(
     base = root if root.is_dir() else root.parent
     left_out = dict(Counter(k for f, k in kinds.items() if k in KINDS and f not in set(chosen)))
     traces = Traces(
-        found, _grouped(found, chosen, some), named or None,
+        found, grouped(found, chosen, some), named or None,
         check_zone(zone or _CLOCKS.get(found, "UTC"), "the zone of the files' clock"), person,
         some, strict, base, left_out,
     )  # fmt: skip
@@ -392,117 +336,3 @@ def check_zone(zone: str, name: str = "zone") -> str:
             f"{name} must be the name of a time zone, like Europe/Paris or UTC, got {zone!r}"
         ) from None
     return zone
-
-
-def _listed(root: Path) -> list[Path]:
-    try:
-        if not root.exists():
-            raise InputError(f"traces must be a file or folder that exists, got {root}")
-        if root.is_file():
-            return [root]
-        found, seen = [], set()
-        for folder, inner, names in os.walk(root, followlinks=True):
-            here = os.stat(folder)
-            if (here.st_dev, here.st_ino) in seen:  # a link that leads back
-                inner.clear()
-                continue
-            seen.add((here.st_dev, here.st_ino))
-            inner[:] = sorted(name for name in inner if not name.startswith("."))
-            found += [Path(folder, name) for name in sorted(names) if not name.startswith(".")]
-    except (OSError, ValueError) as wrong:
-        if isinstance(wrong, WhereishError):
-            raise
-        raise InputError("traces must be a file or folder that can be read") from None
-    return found
-
-
-def _suffix(file: Path) -> str:
-    name = file.name.lower().removesuffix(".gz")
-    return _SUFFIXES.get("." + name.rpartition(".")[2], "") if "." in name else ""
-
-
-def _kind(file: Path, *, alone: bool) -> str:
-    """Tell the kind of a file from its name, and of texts from how it begins; "" if unknown."""
-    ending = _suffix(file)
-    if ending in ("json", "t-drive", "csv") or (alone and not ending):
-        return _sniffed(file)
-    return ending
-
-
-def _recognised(root: Path, kinds: set[str]) -> str:
-    """Tell which of the kinds of files in a folder is meant."""
-    for kind in _RANK:
-        if kind in kinds:
-            return kind
-    raise FormatError(
-        f"{root} must hold traces of a kind that is known ({', '.join(KINDS)}), or the kind be "
-        "named; an archive must be unpacked first"
-    )
-
-
-def _sniffed(file: Path) -> str:
-    """Tell what a text is from how it begins; "" if it is nothing known."""
-    head = b""
-    with contextlib.suppress(OSError, EOFError, zlib.error), open_bytes(file) as stream:
-        # In small steps, because a gzip that is cut off gives its last one up.
-        while len(head) < 1 << 16 and (more := stream.read(512)):
-            head += more
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start[:4] == b"PAR1":
-        return "parquet"
-    if start[:1] == b"<":
-        return "gpx" if b"<gpx" in start else ""
-    if start[:1] in (b"{", b"["):
-        if any(key in start for key in _GOOGLE_KEYS):
-            return "google"
-        if b'"features"' in start or b'"geometry"' in start or b'"FeatureCollection"' in start:
-            return "geojson"
-        return "google" if start[:1] == b"[" and b'"startTime"' in start else ""
-    if start[:18].lower() == b"geolife trajectory":
-        return "geolife"
-    line = head.split(b"\n", 1)[0].rstrip(b"\r")
-    if _TAXI_LINE.match(line):
-        return "t-drive"
-    return "csv" if _suffix(file) == "csv" or (b"," in line and b"lat" in line.lower()) else ""
-
-
-def _grouped(
-    kind: str, files: list[Path], some: frozenset[str] | None
-) -> tuple[tuple[str | None, tuple[Path, ...]], ...]:
-    """Put files together that are read at once: a person's, or as many as make a batch."""
-    if kind == "geolife":
-        people: dict[str, list[Path]] = {}
-        for file in files:
-            owner = file.parent.parent if file.parent.name == "Trajectory" else file.parent
-            people.setdefault(owner.resolve().name, []).append(file)
-        return tuple(
-            (name, tuple(paths))
-            for name, paths in sorted(people.items())
-            if some is None or name in some
-        )
-    groups: list[tuple[str | None, tuple[Path, ...]]] = []
-    held: list[Path] = []
-    size = 0
-    for file in files:
-        if held and (size + _size(file) > LARGE_BYTES or len(held) == _FILES_A_BATCH):
-            groups.append((None, tuple(held)))
-            held, size = [], 0
-        held.append(file)
-        size += _size(file)
-    return (*groups, (None, tuple(held)))
-
-
-def _whose_file(root: Path, file: Path) -> str:
-    """Name the person a file is of: the folder or file at the top that it is in, or is."""
-    top = file.relative_to(root).parts[0] if file.is_relative_to(root) else file.name
-    if top != file.name:
-        return top
-    bare = top[:-3] if top.lower().endswith(".gz") else top
-    return bare.rpartition(".")[0] if _suffix(file) else bare
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 1  # it is there, and cannot be read: let the reader say so

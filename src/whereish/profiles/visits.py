@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from whereish.errors import InputError
 from whereish.profiles.cache import cached, keep, place_for
-from whereish.profiles.formats import COLUMNS, Funnel, clean
 from whereish.profiles.regions import Regions
+from whereish.profiles.rows import COLUMNS, Funnel, clean
 from whereish.profiles.traces import Progress, Traces, check_zone
 
 if TYPE_CHECKING:

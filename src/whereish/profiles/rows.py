@@ -1,0 +1,207 @@
+"""A row of traces: a user, a time and a place; how times are read, and what is dropped and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+
+COLUMNS = ("user", "time", "lat", "lon")
+_FORMS = (
+    "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%.f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M",
+    "%Y/%m/%d %H:%M", "%Y%m%d %H%M%S",
+)  # fmt: skip
+_OFFSETS = ("%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M%#z", "%Y%m%d %H%M%S%#z")
+# Receivers that do not know the date say 1980, 1999 or 2000; nobody's history begins before.
+EARLIEST = datetime(2001, 1, 1, tzinfo=UTC)
+_LINES_TOLD = 5
+SWAPPED = "latitude and longitude seem to have changed places: name the columns"
+
+
+@dataclass
+class Funnel:
+    """What became of the rows that were read.
+
+    Attributes
+    ----------
+    files, rows, kept
+        How many there were, and how many rows could be used.
+    unreadable, impossible, untimely
+        Rows that are not numbers and a time; with coordinates that no place has, or 0, 0, where
+        receivers are that do not know; or of a time before 2001, when receivers that do not know
+        the date say it is, or after tomorrow.
+    broken
+        Files that could not be read, or not as they are, with the reason.
+    where
+        File and line of the first rows that were dropped, and why.
+    """
+
+    files: int = 0
+    rows: int = 0
+    kept: int = 0
+    unreadable: int = 0
+    impossible: int = 0
+    untimely: int = 0
+    broken: list[tuple[str, str]] = field(default_factory=list)
+    where: list[tuple[str, int, str]] = field(default_factory=list)
+
+    @property
+    def dropped(self) -> int:
+        """How many rows were dropped."""
+        return self.rows - self.kept
+
+    def add(self, part: Funnel) -> None:
+        """Count what another funnel has seen."""
+        for name in ("files", "rows", "kept", "unreadable", "impossible", "untimely"):
+            setattr(self, name, getattr(self, name) + getattr(part, name))
+        self.broken += part.broken
+        self.where += part.where[: max(0, _LINES_TOLD - len(self.where))]
+
+    def complaint(self) -> str:
+        """Say the first thing that is wrong, in one line that holds no coordinate."""
+        if self.broken:
+            file, reason = self.broken[0]
+            return f"{file} cannot be read ({reason})"
+        file, line, why = self.where[0]
+        return f"{file}, line {line}: {why}"
+
+
+def schema() -> dict[str, Any]:
+    """Return the columns of every batch."""
+    import polars as pl
+
+    kinds = (pl.String, pl.Datetime("us", "UTC"), pl.Float64, pl.Float64)
+    return dict(zip(COLUMNS, kinds, strict=True))
+
+
+def moments(when: pl.Series, zone: str) -> pl.Series:
+    """Turn a column of dates or numbers into times."""
+    import polars as pl
+
+    if when.dtype.is_numeric():
+        return _epochs(when.cast(pl.Float64, strict=False))
+    if not isinstance(when.dtype, pl.Datetime):  # a day alone is no time
+        return pl.Series("time", [None] * len(when), dtype=pl.Datetime("us", "UTC"))
+    if when.dtype.time_zone:
+        return when.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
+    return _placed(when.cast(pl.Datetime("us")), zone)
+
+
+def _epochs(number: pl.Series) -> pl.Series:
+    """Read seconds, milli-, micro- or nanoseconds since 1970: nobody lived in the year 5000."""
+    import polars as pl
+
+    size = pl.col("n").abs()
+    scale = (
+        pl.when(size < 1e11).then(1e6).when(size < 1e14).then(1e3).when(size < 1e17).then(1.0)
+        .otherwise(1e-3)
+    )  # fmt: skip
+    micro = (pl.col("n") * scale).round().cast(pl.Int64, strict=False)
+    return pl.DataFrame({"n": number}).select(
+        time=micro.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    )["time"]
+
+
+def _placed(wall: pl.Series, zone: str) -> pl.Series:
+    """Read what a clock on the wall said in a time zone."""
+    if zone == "UTC":
+        return wall.dt.replace_time_zone("UTC")
+    placed = wall.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+    return placed.dt.convert_time_zone("UTC")
+
+
+def read_times(text: pl.Series, zone: str) -> pl.Series:
+    """Read times from text: with an offset as they say, without one as in the given zone."""
+    import polars as pl
+
+    time = _placed(text.str.to_datetime(_FORMS[0], time_unit="us", strict=False), zone)
+    if time.null_count() == text.null_count():
+        return time.alias("time")  # nearly always: the rest is for what is not so plain
+    text = text.str.strip_chars()
+    plain = text.str.replace("T", " ", literal=True)
+    zulu = text.str.ends_with("Z")
+    # Digits alone are a number: only what is none may be a date without dashes.
+    ways: tuple[str, ...] = (
+        *_FORMS[:-1],
+        "Z",
+        "%+",
+        *_OFFSETS[:-1],
+        "number",
+        _FORMS[-1],
+        _OFFSETS[-1],
+    )
+    if zulu.head(1).any():
+        ways = ("Z", *ways)
+    for way in ways:
+        # The likely form first: others are tried only where something is left.
+        if time.null_count() == text.null_count():
+            break
+        if way == "Z":
+            bare = plain.set(~zulu, None).str.strip_suffix("Z")
+            more = _placed(bare.str.to_datetime(_FORMS[1], time_unit="us", strict=False), "UTC")
+            if more.null_count() > text.null_count():
+                for form in _FORMS:
+                    next_one = bare.str.to_datetime(form, time_unit="us", strict=False)
+                    more = more.zip_with(more.is_not_null(), _placed(next_one, "UTC"))
+        elif way == "%+" or way in _OFFSETS:
+            source = text if way == "%+" else plain
+            more = source.str.to_datetime(way, time_unit="us", strict=False, time_zone="UTC")
+        elif way == "number":
+            more = _epochs(text.cast(pl.Float64, strict=False))
+        else:
+            more = _placed(plain.str.to_datetime(way, time_unit="us", strict=False), zone)
+        time = time.zip_with(time.is_not_null(), more)
+    return time.alias("time")
+
+
+def clean(frame: pl.DataFrame) -> tuple[pl.DataFrame, Funnel]:
+    """Drop and count rows that cannot be used."""
+    import polars as pl
+
+    seen = Funnel(rows=len(frame))
+    nowhere = (pl.col("lat").abs() < 1e-9) & (pl.col("lon").abs() < 1e-9)
+    there = pl.col("lat").is_between(-90, 90) & pl.col("lon").is_between(-180, 180) & ~nowhere
+    lately = pl.col("time").is_between(EARLIEST, datetime.now(UTC) + timedelta(days=1))
+    fate: pl.Expr = (
+        pl.when(~there.fill_null(False)).then(_IMPOSSIBLE)
+        .when(~lately.fill_null(False)).then(_UNTIMELY).otherwise(0)
+    )  # fmt: skip
+    for number, name in reversed(list(enumerate(COLUMNS, start=1))):
+        fate = pl.when(pl.col(name).is_null()).then(number).otherwise(fate)
+    judged = frame.with_columns(fate=fate.cast(pl.Int8))
+    kept = judged.filter(fate=0)
+    seen.kept = len(kept)
+    if seen.kept < seen.rows:
+        wrong = judged.filter(pl.col("fate") > 0)
+        counts = dict(wrong["fate"].value_counts().iter_rows())
+        seen.impossible, seen.untimely = (counts.get(f, 0) for f in (_IMPOSSIBLE, _UNTIMELY))
+        seen.unreadable = seen.rows - seen.kept - seen.impossible - seen.untimely
+        for file, line, why in wrong.select("file", "line", "fate").head(_LINES_TOLD).rows():
+            seen.where.append((file, line, _WHY[why]))
+        if seen.impossible:
+            seen.broken += _swapped(judged)
+    return kept.select(COLUMNS), seen
+
+
+_IMPOSSIBLE, _UNTIMELY = len(COLUMNS) + 1, len(COLUMNS) + 2
+_WHY = {
+    1: "nobody is named",
+    2: "the time cannot be read (2024-05-01 12:30:00, with or without an offset, always can)",
+    3: "the latitude is not a number",
+    4: "the longitude is not a number",
+    _IMPOSSIBLE: "coordinates that no place has, or 0, 0",
+    _UNTIMELY: f"a time before {EARLIEST.year} or after tomorrow",
+}
+
+
+def _swapped(judged: pl.DataFrame) -> list[tuple[str, str]]:
+    """Find files most of whose rows would be places if latitude were longitude."""
+    import polars as pl
+
+    other_way = pl.col("lat").is_between(-180, 180) & pl.col("lon").is_between(-90, 90)
+    share = (pl.col("fate").eq(_IMPOSSIBLE) & other_way & pl.col("lat").abs().gt(90)).mean()
+    found = judged.group_by("file", maintain_order=True).agg(share=share)
+    return [(file, SWAPPED) for file in found.filter(pl.col("share") > 0.5)["file"]]
