@@ -501,3 +501,13 @@ def test_people_are_called_by_their_files(tmp_path: Path) -> None:
         _file(tmp_path / name, "time,lat,lon\n2023-05-01 10:00:00,48.5,2.5\n")
     found, _ = everything(tmp_path)
     assert found["user"].to_list() == ["alice.jones", "alice.smith"]
+
+
+def test_a_kind_that_is_named_is_believed(tmp_path: Path) -> None:
+    for name in "ab":  # nothing in how it begins tells what it is
+        (tmp_path / f"{name}.json").write_text(" " * 70_000 + '{"locations": []}')
+    with pytest.raises(wh.FormatError, match="a kind that is known"):
+        open_traces(tmp_path)
+    traces = open_traces(tmp_path, "google")
+    assert len(traces.files) == 2
+    assert list(traces.batches()) == []

@@ -25,6 +25,7 @@ from whereish.profiles.recognise import (
     FILES_A_BATCH,
     KINDS,
     grouped,
+    kind_by_name,
     kind_of,
     listed,
     recognised,
