@@ -247,7 +247,8 @@ def _dip(rows: list[Row], sizes: list[Row]) -> str:
     told = (
         "The paper sees the loss dip between 1.4 and 1.45, and explains it by an average case that "
         "is better though the worst is not. To be exact: epsilon is divided by the largest "
-        "stretch, so that between two places only their own stretch over the largest is used. Here, "
+        "stretch, so that between two places only their own stretch over the largest is used. "
+        "Here, "
         + ("; ".join(dips) if dips else "there is no dip")
         + ". Constraints fall there because the way along two sides of a cell of 0.658 x 0.712 km "
         "is 1.413 times its diagonal: from then on diagonals are not needed, and nearly all ways "
