@@ -19,7 +19,7 @@ main{max-width:62rem;margin:0 auto;padding:2rem 1.2rem 4rem}
 h1{font-size:1.9rem;margin:.2em 0}
 h2{font-size:1.3rem;margin:2.4em 0 .4em;border-top:1px solid #d5d0c4;padding-top:1em}
 table{border-collapse:collapse;margin:1em 0;font-size:.93rem;display:block;overflow-x:auto}
-td{white-space:nowrap}td.words{white-space:normal}
+td,th{white-space:nowrap}td.words,th.words{white-space:normal}
 th,td{padding:.3em .8em;border-bottom:1px solid #e4e0d6;text-align:right;vertical-align:top}
 th{font-weight:600;border-bottom:2px solid #b8b2a4}
 td:first-child,th:first-child,td.words,th.words{text-align:left}
@@ -58,7 +58,7 @@ _TWINS = {
 }
 WHY = {
     "synthetic": "made-up people, not GeoLife's",
-    "geolife": "another origin of the grid and other ties; see docs/reproduction.md",
+    "geolife": "another origin of the grid and other ties, so other regions and priors",
     "t-drive": "other taxis were drawn, and another origin of the grid",
 }
 
@@ -162,7 +162,8 @@ def _numbers(tables: dict[str, list[Row]], dataset: str, why: str) -> str:
     filters = [row["people"] for row in steps if row["step"].startswith("people with at least")]
     paper = {"t-drive": PAPER_TAXIS}.get(dataset, PAPER_PEOPLE)
     for name, stated, here in zip(("first", "second"), paper, filters, strict=False):
-        rows.append([f"people after the {name} filter", f"{stated}", f"{here}", why])
+        rows.append([f"people after the {name} filter", f"{stated}", f"{here}",
+                     "they do not" if stated == here else why])  # fmt: skip
     if dataset == "t-drive":  # the paper states no other number for it
         return _table(["", "paper", "here", "why they differ"], rows, words=(0, 3))
     places = sum(row["chosen"] for row in tables.get("figure 2", []))
@@ -264,17 +265,8 @@ def _times(rows: list[Row]) -> str:
     there = {r["solver"].partition("-")[0] for r in rows if r["state"] != MISSING}
     families = [family for family in _LABELS if family in there]
     found = {(r["places"], r["dilation"], r["solver"], r["form"]): r for r in rows}
-    cells = list(dict.fromkeys((p, d) for p, d, *_ in found if d is not None))
-    heads = ["places, dilation", *(f"{size}, {dilation:g}" for size, dilation in cells)]
-    made = [["structured (ours)", *(_cell(found.get((*c, OURS, "primal"))) for c in cells)]]
-    for family in families:
-        for method, form in _WAYS:
-            line = [_cell(found.get((*c, f"{family}-{method}", form))) for c in cells]
-            made.append([_way(_LABELS[family], method, form), *line])
-    for number, (method, form) in enumerate(_WAYS[:5]):
-        stated = [PAPER_TIMES[c][number] if c in PAPER_TIMES else "" for c in cells]
-        if any(stated):
-            made.append([_way("the paper's GLPK,", method, form), *stated])
+    sizes = dict.fromkeys(size for size, *_ in found)
+    tables = "".join(_times_of(found, families, size) for size in sizes)
     shokri = [f"{r['seconds']:.2f} s for {r['places']} places" for r in rows
               if r["solver"] == SHOKRI]  # fmt: skip
     limit = next((r["time_limit_s"] for r in rows if r["time_limit_s"]), 0)
@@ -286,7 +278,22 @@ def _times(rows: list[Row]) -> str:
     )
     if "glpk" not in families:
         told += " GLPK is not installed here: pip install 'whereish[glpk]'."
-    return _table(heads, made, first="ours") + f"<p>{_t(told)}</p>"
+    return f"<p>{_t(told)}</p>" + tables
+
+
+def _times_of(found: dict[tuple[Any, ...], Row], families: list[str], size: int) -> str:
+    cells = list(dict.fromkeys((p, d) for p, d, *_ in found if p == size and d is not None))
+    heads = [f"{size} places, dilation", *(f"{dilation:g}" for _, dilation in cells)]
+    made = [["structured (ours)", *(_cell(found.get((*c, OURS, "primal"))) for c in cells)]]
+    for family in families:
+        for method, form in _WAYS:
+            line = [_cell(found.get((*c, f"{family}-{method}", form))) for c in cells]
+            made.append([_way(_LABELS[family], method, form), *line])
+    for number, (method, form) in enumerate(_WAYS[:5]):
+        stated = [PAPER_TIMES[c][number] if c in PAPER_TIMES else "" for c in cells]
+        if any(stated):
+            made.append([_way("the paper's GLPK,", method, form), *stated])
+    return _table(heads, made, first="ours")
 
 
 def _way(label: str, method: str, form: str) -> str:
