@@ -379,3 +379,42 @@ def test_a_gzip_that_is_cut_off_gives_what_comes_before(tmp_path: Path) -> None:
         rows = sum(len(b) for b in open_traces(tmp_path / name).batches(funnel))
         assert funnel.broken
         assert rows > 0 or name == "b.gpx.gz"
+
+
+HUGE = "1" + "0" * 400
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rows"),
+    [
+        ("a.json", '{"locations": [{"latitudeE7": HUGE, "longitudeE7": 1, "timestamp": "x"}]}', 0),
+        ("a.json", '{"locations": [{"latitudeE7": 1, "longitudeE7": 1, "timestamp": "\\ud8"}]}', 0),
+        ("a.json", '{"locations": [{"latitudeE7": 1, "timestamp": "\\ud800"}]}', 0),
+        ("a.json", '[{"startTime": "2024-01-01T00:00:00Z", "timelinePath": [{"point": "geo:1,2",'
+         ' "durationMinutesOffsetFromStartTime": "HUGE"}]}]', 0),
+        ("a.gpx", '<?xml version="1.0" encoding="gb2312"?>' + gpx().split("\n", 1)[1], 0),
+        ("a.gpx", '<?xml version="1.0" encoding="xyzzy"?>' + gpx().split("\n", 1)[1], 0),
+        ("a.geojson", "\n".join(json.dumps(line_geojson("times")) for _ in range(3)), 60),
+        ("a.geojson", json.dumps(line_geojson("times")) + " rubbish", 20),
+    ],
+)  # fmt: skip
+def test_what_is_strange_ends_no_run(tmp_path: Path, name: str, content: str, rows: int) -> None:
+    (tmp_path / name).write_text(content.replace("HUGE", HUGE))
+    funnel = Funnel()
+    assert sum(len(batch) for batch in open_traces(tmp_path / name).batches(funnel)) == rows
+    if rows != 60:
+        assert funnel.dropped or funnel.broken
+
+
+@pytest.mark.parametrize("name", ["a.gpx.gz", "a.json.gz"])
+def test_a_small_gzip_that_is_cut_off_gives_what_comes_before(tmp_path: Path, name: str) -> None:
+    many = gpx().split("<trkseg>\n")[1].split("</trkseg>")[0] * 75
+    text = gpx().split("<trkseg>\n")[0] + "<trkseg>\n" + many + "</trkseg></trk></gpx>"
+    if name == "a.json.gz":
+        text = json.dumps({"locations": records(False)["locations"] * 75})
+    noisy = gzip.compress(text.encode(), compresslevel=0)
+    (tmp_path / name).write_bytes(noisy[: len(noisy) * 2 // 3])
+    funnel = Funnel()
+    rows = sum(len(batch) for batch in open_traces(tmp_path / name).batches(funnel))
+    assert 800 < rows < 1100
+    assert len(funnel.broken) == 1

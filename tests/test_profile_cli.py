@@ -172,7 +172,7 @@ SWAPPED = "when,y,x\n2024-05-06 01:00:00,116.3,39.9\n"
         (["t.csv", "-o", "p.csv", "--clock", "Paris"], "clock must be"),
         (["t.csv", "-o", "p.csv", "--group", "people"], "group must be users"),
         (["t.csv", "-o", "p", "--group", "users"], "need a time zone"),
-        (["t.csv", "-o", ".", "--group", "users", "--zone", "UTC"], "new folder"),
+        (["t.csv", "-o", ".", "--group", "users", "--zone", "UTC"], "new or empty folder"),
         (["t.csv", "-o", "p.csv", "--cell", "12"], "a length with its unit"),
         (["t.csv", "-o", "p.csv", "--cell", "1m x 2m x 3m"], "cell must be like"),
         (["t.csv", "-o", "p.csv", "--cell", "0.1m"], "cell_km must be"),

@@ -152,3 +152,31 @@ def test_tiles_cover_the_earth() -> None:
     mid_lat, mid_lon = tiles.middles(tiles.of(lat, lon))
     assert np.abs(mid_lat - lat).max() <= 0.005 + 1e-9
     assert np.abs(mid_lon - lon).max() <= 0.005 + 1e-9
+
+
+@pytest.mark.parametrize("cell", [(0.658, 0.712), (5.0, 0.1), (0.1, 5.0)])
+def test_thin_areas_and_long_cells_have_neighbours_too(cell: tuple[float, float]) -> None:
+    thin = wh.SquareCells(wh.LocalPlane(48.9, 2.3), cell, (0.0, 0.0), 100, 1)
+    assert len(thin.around(np.array([0]), 50)) == 50
+    assert len(thin.around(np.array([0]), 500)) == 99
+    free = wh.SquareCells(wh.LocalPlane(48.9, 2.3), cell)
+    more = free.around(np.array([0]), 20)
+    apart = wh.euclidean(free.places(more), free.places(np.array([0])))[:, 0]
+    column, row = (part.ravel() for part in np.meshgrid(np.arange(-60, 61), np.arange(-60, 61)))
+    others = np.setdiff1d(free.numbered(column, row), [*more.tolist(), 0])
+    left = wh.euclidean(free.places(others), free.places(np.array([0])))[:, 0]
+    assert apart.max() <= left.min() + 1e-9
+
+
+def test_districts_that_are_none_are_refused(tmp_path: Path) -> None:
+    across = square(179.5, 0)
+    across["geometry"]["coordinates"][0][1][0] = -179.5
+    across["geometry"]["coordinates"][0][2][0] = -179.5
+    empty = {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": []}}
+    for wrong in (across, empty):
+        with pytest.raises(wh.FormatError, match="districts"):
+            wh.Districts.read(write(tmp_path / "d.geojson", [square(0, 0), wrong]))
+    far = json.dumps({"features": [square(0.0, 0.0)]}).replace("[1.0, ", "[1" + "0" * 400 + ", ")
+    (tmp_path / "d.geojson").write_text(far)
+    with pytest.raises(wh.InputError):
+        wh.Districts.read(tmp_path / "d.geojson")

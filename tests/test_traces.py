@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -511,3 +515,152 @@ def test_a_kind_that_is_named_is_believed(tmp_path: Path) -> None:
     traces = open_traces(tmp_path, "google")
     assert len(traces.files) == 2
     assert list(traces.batches()) == []
+
+
+@pytest.mark.parametrize("named", [None, "t-drive"])
+@pytest.mark.parametrize("first", ["7,2008-02\n", "\n", "# x\n", "garbage\n"])
+def test_a_bad_first_line_hides_no_taxi(tmp_path: Path, named: str | None, first: str) -> None:
+    folder = t_drive(tmp_path / "taxis", truth(users=3, rows=9))
+    file = folder / "001.txt"
+    file.write_text(first + file.read_text())
+    found, funnel = everything(folder, kind=named)
+    assert len(found) == 27
+    assert funnel.unreadable == (0 if first == "\n" else 1)
+    if first != "\n":
+        with pytest.raises(wh.FormatError, match="line 1"):
+            everything(folder, kind=named, strict=True)
+
+
+@pytest.mark.parametrize("row", ["garbage", "v,,,", ",,,x", "v,2020-01-01 00:00:00"])
+def test_a_line_with_anything_on_it_is_a_row(tmp_path: Path, row: str) -> None:
+    good = "u,2020-01-01 00:00:00,1,2\n"
+    _, funnel = read(_file(tmp_path / "t.csv", f"user,time,lat,lon\n{good}{row}\n{good}"))
+    assert (funnel.rows, funnel.unreadable) == (3, 1)
+    notes = f"note,time,lat,lon\n{good}{row}\n{good}"
+    _, funnel = read(_file(tmp_path / "t.csv", notes))
+    assert (funnel.rows, funnel.unreadable) == (3, 1)
+
+
+def test_a_bad_file_among_large_ones_costs_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whereish.profiles.formats.LARGE_BYTES", 2000)
+    monkeypatch.setattr("whereish.profiles.formats.ROWS_A_FRAME", 50)
+    geolife(tmp_path, truth(users=1, rows=400), files=8)
+    bad = sorted(tmp_path.rglob("*.plt"))[4]
+    text = bad.read_text()
+    bad.write_text(text[: len(HEADER)] + "39.9,116.3\n" + text[len(HEADER) :])
+    found, funnel = everything(tmp_path)
+    assert (funnel.broken, len(found)) == ([], 400)
+    assert (funnel.unreadable, funnel.where[0][0]) == (1, str(bad))
+
+
+def test_pipes_and_devices_are_not_waited_for(tmp_path: Path) -> None:
+    table(tmp_path, truth(), "csv")
+    os.mkfifo(tmp_path / "a.csv")
+    (tmp_path / "b.csv").symlink_to("/dev/zero")
+    traces = open_traces(tmp_path)
+    assert len(traces.files) == 1
+    traces.digest()
+    with pytest.raises(wh.InputError, match="ordinary file"):
+        open_traces(tmp_path / "a.csv")
+
+
+def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
+    table(tmp_path, truth(), "csv")
+    with open(os.fsencode(tmp_path) + b"/a\xff.csv", "w") as stream:
+        stream.write("time,lat,lon\n")
+    found, funnel = everything(tmp_path)
+    assert len(found) == 120
+    assert [why for _, why in funnel.broken] == ["a name that is no text"]
+
+
+def test_a_reader_notices_ctrl_c_while_it_waits(tmp_path: Path) -> None:
+    table(tmp_path, truth(), "csv")
+    code = (
+        "import sys, time, whereish as wh\n"
+        "traces = wh.open_traces(sys.argv[1])\n"
+        "print('ready', flush=True)\n"
+        "list(traces.map(lambda batch: time.sleep(30)))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        start = time.perf_counter()
+        process.wait(timeout=25)
+        assert time.perf_counter() - start < 15
+
+
+@pytest.mark.parametrize(
+    ("end", "kept"), [(",116.31234,39", 1), (",116.31234,3", 1), (",116.31234,39.91234", 2)]
+)
+def test_a_latitude_without_its_digits_is_not_believed(tmp_path: Path, end: str, kept: int) -> None:
+    taxi = "1,2008-02-02 15:36:08,116.51172,39.92123\n1,2008-02-02 15:46:08" + end
+    found, _ = read(_file(tmp_path / "1.txt", taxi))
+    assert len(found) == kept
+    text = "time,lat,lon\n2020-01-01 00:00:00,48.85661,2.35222\n2020-01-01 01:00:00,48.8,"
+    digits = "2.35222" if kept == 2 else "2"
+    found, _ = read(_file(tmp_path / "t.csv", text + digits))
+    assert len(found) == kept
+
+
+def test_a_quote_changes_nothing_of_how_other_rows_are_read(tmp_path: Path) -> None:
+    rows = ["a;2023-05-01 10:00:00;48,5;2,5;x", ';2023-05-01 11:00:00;48,6;2,5;"open',
+            "a;2023-05-01 12:00:00;48,7;2,5;" + "y" * 200_000]  # fmt: skip
+    found, funnel = everything(
+        _file(tmp_path / "t.csv", "\n".join(["user;time;lat;lon;note", *rows, ""]))
+    )
+    assert set(found["lat"]) >= {48.5}
+    assert funnel.broken == []
+    assert set(found["user"]) == {"a"}
+
+
+def test_somebody_in_any_of_the_files_is_somebody(tmp_path: Path) -> None:
+    _file(tmp_path / "a.csv", "time,lat,lon\n2020-01-01 00:00:00,1,2\n")
+    _file(tmp_path / "b.csv", "user,time,lat,lon\nbob,2020-01-01 00:00:00,1,2\n")
+    assert open_traces(tmp_path).tells_people
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_an_absurd_stamp_costs_its_row(tmp_path: Path, unit: Any) -> None:
+    stamps = pl.Series([1_600_000_000, 2**63 - 1], dtype=pl.Int64)
+    scale = {"ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    stamps = pl.Series([1_600_000_000 * scale, 2**63 - 1], dtype=pl.Int64).cast(pl.Datetime(unit))
+    pl.DataFrame({"time": stamps, "lat": [1.0, 1.0], "lon": [2.0, 2.0]}).write_parquet(
+        tmp_path / "t.parquet"
+    )
+    found, funnel = read(tmp_path / "t.parquet", zone="Europe/Paris")
+    assert (len(found), funnel.broken) == (1, [])
+    assert funnel.dropped == 1
+
+
+@pytest.mark.parametrize("zone", ["localtime", "Factory", "right/UTC", "Nowhere", "", "UTC "])
+def test_zones_are_those_that_can_be_counted_by(tmp_path: Path, zone: str) -> None:
+    path = table(tmp_path, truth(), "csv")
+    if zone:
+        with pytest.raises(wh.InputError, match="must be the name of a time zone"):
+            open_traces(path, zone=zone)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"columns": "abc"}, {"columns": 5}, {"columns": ["lat"]}, {"users": 5}, {"users": [1]},
+     {"person": 5}],
+)  # fmt: skip
+def test_wrong_types_are_refused(tmp_path: Path, wrong: Any) -> None:
+    path = table(tmp_path, truth(), "csv")
+    with pytest.raises(wh.InputError):
+        open_traces(path, **wrong)
+
+
+def test_a_column_of_anything_else_is_refused(tmp_path: Path) -> None:
+    rows = truth().with_columns(lat=pl.struct("lat"))
+    rows.write_parquet(tmp_path / "t.parquet")
+    _, funnel = read(tmp_path / "t.parquet")
+    assert "must hold numbers" in funnel.broken[0][1]

@@ -262,3 +262,30 @@ def test_repr_shows_nobody() -> None:
     cohort = paper_profiles(visits, at_least=1)
     assert "shape" not in repr(visits)
     assert "prior" not in repr(cohort)
+
+
+def test_a_window_of_any_length_is_one(tmp_path: Path) -> None:
+    visits = count_visits(as_table(skewed_rows(2)), CELLS)
+    for days in (10**6, 10**9, 2**63):
+        assert len(busiest_window(visits, days).table) == len(visits.table)
+
+
+def test_what_was_kept_and_is_something_else_is_counted_again(tmp_path: Path) -> None:
+    from whereish.profiles.cache import keep
+
+    file, cache = tmp_path / "t.parquet", tmp_path / "cache"
+    as_table(skewed_rows(4)).write_parquet(file)
+    one = count_visits(wh.open_traces(file), CELLS, cache=cache)
+    (kept,) = cache.iterdir()
+    keep(kept, b"something else, with a sum that is right")
+    assert count_visits(wh.open_traces(file), CELLS, cache=cache).table.equals(one.table)
+    (cache / f".{kept.name}.abc").write_text("half of it")
+    forget(cache)
+    assert not list(cache.iterdir())
+
+
+def test_no_message_holds_what_a_table_says() -> None:
+    table = as_table([("a", NIGHTS[0], 1)]).with_columns(lat=pl.lit("48.8566secret"))
+    with pytest.raises(wh.InputError) as caught:
+        count_visits(table, CELLS)
+    assert "secret" not in str(caught.value)

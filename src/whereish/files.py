@@ -7,11 +7,14 @@ import gzip
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
 
 from whereish.errors import InputError
+
+_PIECE = 8192  # a gzip that is cut off gives up no more than this
 
 
 def check_writable(path: str | Path) -> None:
@@ -101,6 +104,25 @@ def open_bytes(file: Path) -> IO[bytes]:
     with file.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
     return cast(IO[bytes], gzip.open(file)) if packed else file.open("rb")
+
+
+def read_steps(stream: IO[bytes], size: int) -> Iterator[bytes]:
+    """Yield what a stream holds in steps of some size; before an error, what came before it."""
+    held: list[bytes] = []
+    length = 0
+    try:
+        while piece := stream.read(min(size, _PIECE)):
+            held.append(piece)
+            length += len(piece)
+            if length >= size:
+                yield b"".join(held)
+                held, length = [], 0
+    except (OSError, EOFError, zlib.error):
+        if held:
+            yield b"".join(held)
+        raise
+    if held:
+        yield b"".join(held)
 
 
 def _umask() -> int:

@@ -31,6 +31,15 @@ def share(function: Callable[..., Any], items: int, *arguments: Any) -> None:
             job.result()
 
 
+def _got(line: queue.Queue[Any]) -> Any:
+    """Wait for the next item, in steps: a wait without an end would not notice Ctrl-C."""
+    while True:
+        try:
+            return line.get(timeout=0.2)
+        except queue.Empty:
+            continue
+
+
 def ahead(groups: tuple[Any, ...], read: Callable[..., Iterator[Made]]) -> Iterator[Made]:
     """Read groups on every core, a little ahead of who consumes them, and yield in their order."""
     stop, done = threading.Event(), object()
@@ -71,7 +80,7 @@ def ahead(groups: tuple[Any, ...], read: Callable[..., Iterator[Made]]) -> Itera
         thread.start()
     try:
         for line in lines:
-            while (item := line.get()) is not done:
+            while (item := _got(line)) is not done:
                 if isinstance(item, BaseException):
                     raise item
                 yield item

@@ -146,6 +146,7 @@ def profile(
     if one_person and (group or user):
         raise InputError("--one-person goes neither with --group nor with --user")
     as_whole("places", places, 2)
+    as_whole("top", 30 if top is None else top)
     zone = check_zone(zone or "UTC")
     check_smooth(smooth)
     if group is None:
@@ -381,7 +382,7 @@ def _own(
 
 def _period(text: str) -> tuple[int, int]:
     first, dash, last = text.partition("-")
-    if dash and first.strip().isdigit() and last.strip().isdigit():
+    if dash and first.strip().isdecimal() and last.strip().isdecimal():
         return as_period((int(first), int(last)))
     return as_period(text)
 

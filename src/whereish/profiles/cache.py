@@ -66,9 +66,10 @@ def keep(file: Path, content: bytes) -> None:
 def forget(folder: Path) -> int:
     """Delete all that is kept, and say how many things that was."""
     files = list(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else []
-    for file in files:
+    left = list(folder.glob(f".*{_SUFFIX}.*")) if folder.is_dir() else []  # by who was killed
+    for file in files + left:
         try:
-            file.unlink()
+            file.unlink(missing_ok=True)
         except OSError as wrong:
             raise InputError(f"{file} cannot be deleted: {wrong.strerror}") from None
     return len(files)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
 from whereish.errors import FormatError
-from whereish.files import open_bytes
+from whereish.files import open_bytes, read_steps
 from whereish.profiles.formats import OTHER_NAMES
 from whereish.profiles.google import google_points
 from whereish.profiles.jsonstream import elements
@@ -51,7 +51,7 @@ def _frame(user: str, file: Path, points: list[Point], zone: str) -> pl.DataFram
     import polars as pl
 
     time, lat, lon, line = zip(*points, strict=True)
-    text = pl.Series([None if t is None else str(t) for t in time], dtype=pl.String)
+    text = pl.Series([None if t is None else _sound(t) for t in time], dtype=pl.String)
     return pl.DataFrame(
         {
             "user": [user] * len(points),
@@ -62,6 +62,11 @@ def _frame(user: str, file: Path, points: list[Point], zone: str) -> pl.DataFram
             "line": pl.Series(line, dtype=pl.Int64),
         }
     )
+
+
+def _sound(value: Any) -> str:
+    """Write a time as text that is text: halves of letters are none."""
+    return str(value)[:100].encode(errors="replace").decode()
 
 
 def _degrees(value: Any) -> float | None:
@@ -117,7 +122,7 @@ def gpx_points(file: Path) -> Iterator[Point]:
     parser.EntityDeclHandler = _no_entities
     with open_bytes(file) as stream:
         try:
-            while chunk := stream.read(_CHUNK):
+            for chunk in read_steps(stream, _CHUNK):
                 parser.Parse(chunk, False)
                 yield from points
                 points.clear()
@@ -125,6 +130,10 @@ def gpx_points(file: Path) -> Iterator[Point]:
         except expat.ExpatError as wrong:
             yield from points
             raise FormatError(f"not whole XML from line {wrong.lineno} on") from None
+        except (ValueError, LookupError) as wrong:
+            if isinstance(wrong, FormatError):
+                raise
+            raise FormatError("not in an encoding that can be read: save it as UTF-8") from None
     yield from points
 
 
@@ -134,14 +143,28 @@ def _no_entities(*_: object) -> None:
 
 def geojson_points(file: Path) -> Iterator[Point]:
     """Yield points and the vertices of lines, with the time or times in their properties."""
-    alone: dict[str, Any] = {}  # a document that is one feature, or one geometry
-    for key, value, line in elements(file):
-        if key == "features" and isinstance(value, dict):
-            yield from _feature_points(value, line)
-        elif key in ("geometry", "properties", "type"):
-            alone[key] = value
-    if alone.get("type") == "Feature":
-        yield from _feature_points(alone, 1)
+    alone: dict[str, Any] = {}  # a document that is one feature
+    broken: FormatError | None = None
+    try:
+        for key, value, line in elements(file):
+            if key == "features" and isinstance(value, dict):
+                yield from _feature_points(value, line)
+            elif key in ("geometry", "properties", "type"):
+                if key in alone:  # the next of several documents, one after another
+                    yield from _alone(alone)
+                    alone = {}
+                alone[key] = value
+                alone.setdefault("line", line)
+    except FormatError as wrong:
+        broken = wrong
+    yield from _alone(alone)
+    if broken is not None:
+        raise broken
+
+
+def _alone(feature: dict[str, Any]) -> Iterator[Point]:
+    if feature.get("type") == "Feature":
+        yield from _feature_points(feature, feature["line"])
 
 
 def _feature_points(feature: dict[str, Any], line: int) -> Iterator[Point]:

@@ -29,6 +29,7 @@ OTHER_NAMES = {
 }
 LARGE_BYTES = 64 * 2**20
 ROWS_A_FRAME = 500_000
+_PACKED = 10  # how much smaller a gzip is, about
 _PLT_HEADING = 6
 _PLT = ("lat", "lon", "zero", "feet", "days", "day", "clock")
 _TAXI = ("user", "time", "lon", "lat")
@@ -46,15 +47,20 @@ def plt_frames(user: str, files: Sequence[Path], zone: str) -> Iterator[pl.DataF
 
 
 def taxi_frames(files: Sequence[Path], zone: str) -> Iterator[pl.DataFrame]:
-    """Read T-Drive's files: taxi id, date and time, longitude, latitude; no heading.
+    """Read T-Drive's files: taxi id, date and time, longitude, latitude; no heading."""
+    import polars as pl
 
-    The latitude comes last, so a file that was cut off ends in a latitude with fewer digits: a
-    last line without an end is not believed unless it has as many as the one before.
-    """
+    rows = _text(files, _TAXI)
+    empty = pl.all_horizontal(pl.col(name).is_null() for name in _TAXI)
+    yield from _believed(_frames(rows.with_columns(blank=empty), files, 1, zone), files)
+
+
+def _believed(frames: Iterator[pl.DataFrame], files: Sequence[Path]) -> Iterator[pl.DataFrame]:
+    """Yield frames without the last coordinate of files that end in the middle of it."""
     import polars as pl
 
     held: pl.DataFrame | None = None
-    for frame in _frames(_text(files, _TAXI), files, 1, zone):
+    for frame in frames:
         if held is not None:
             yield held
         held = frame
@@ -69,6 +75,11 @@ def taxi_frames(files: Sequence[Path], zone: str) -> Iterator[pl.DataFrame]:
 
 
 def _cut_off(file: Path) -> bool:
+    """Tell whether a file ends in the middle of a number.
+
+    Where a coordinate comes last, a file that was cut off ends in one with fewer digits: a last
+    line without an end is not believed unless it has as many as the one before.
+    """
     with file.open("rb") as stream:
         if stream.read(2) == b"\x1f\x8b":
             return False  # a gzip that is cut off says so itself
@@ -76,7 +87,8 @@ def _cut_off(file: Path) -> bool:
         lines = stream.read().split(b"\n")
     if not lines[-1].strip() or len(lines) < 2:
         return False
-    digits = [len(line.strip().rpartition(b".")[2]) for line in lines[-2:]]
+    numbers = [re.split(rb"[,;\t]", line.strip())[-1] for line in lines[-2:]]
+    digits = [len(number.partition(b".")[2]) for number in numbers]
     return digits[1] < digits[0]
 
 
@@ -89,6 +101,7 @@ class Columns:
     lat: str
     lon: str
     separator: str = ","
+    coordinate_last: bool = False
 
     @property
     def named(self) -> dict[str, str]:
@@ -125,7 +138,10 @@ def find_columns(kind: str, file: Path, given: dict[str, str] | None = None) -> 
             f"no columns for time, lat and lon, only {_shown(names)}; name them, on the command "
             "line by --columns time=A,lat=B,lon=C"
         )
-    return Columns(found["user"], found["time"], found["lat"], found["lon"], separator)
+    last = bool(names) and names[-1] in (found["lat"], found["lon"])
+    return Columns(
+        found["user"], found["time"], found["lat"], found["lon"], separator, kind == "csv" and last
+    )
 
 
 def _plain(name: str) -> str:
@@ -147,12 +163,16 @@ def csv_frames(
 
     raw = _scan_csv(files, has_header=True, separator=columns.separator)
     named = {column: pl.col(name) for column, name in columns.named.items()}
-    if columns.user is None:
+    if columns.user is None and len(files) == 1:
+        named["user"] = pl.lit(users[str(files[0])])  # streams; a look-up would not
+    elif columns.user is None:
         named["user"] = pl.col(_FILE).replace_strict(users)
+    empty = pl.all_horizontal(pl.all().exclude(_FILE, _LINE).is_null())
     if columns.separator == ";":  # who parts columns so has decimal commas
         named |= {c: named[c].str.replace(",", ".", literal=True) for c in ("lat", "lon")}
-    rows = raw.select(_FILE, _LINE, **named)
-    yield from _frames(rows, files, 2, zone)
+    rows = raw.select(_FILE, _LINE, **named, blank=empty)
+    frames = _frames(rows, files, 2, zone)
+    yield from _believed(frames, files) if columns.coordinate_last else frames
 
 
 def parquet_frames(user: str, file: Path, columns: Columns, zone: str) -> Iterator[pl.DataFrame]:
@@ -170,6 +190,9 @@ def parquet_frames(user: str, file: Path, columns: Columns, zone: str) -> Iterat
         lon=named["lon"].cast(pl.Float64, strict=False),
     )
     kind = kinds[columns.time]
+    for name in (columns.lat, columns.lon):
+        if not (kinds[name].is_numeric() or kinds[name] == pl.String):
+            raise FormatError(f"the column {name!r:.40} must hold numbers")
     for start in range(0, raw.select(pl.len()).collect().item(), ROWS_A_FRAME):
         frame = rows.slice(start, ROWS_A_FRAME).collect()
         line = pl.int_range(start + 1, start + 1 + len(frame), eager=True)
@@ -198,15 +221,14 @@ def slow_frames(
             for number, raw in enumerate(stream, start=1):
                 text = raw.decode("utf-8", "replace").strip("\ufeff\r\n")
                 if number > skip and text.strip():
-                    fields = next(csv.reader([text], delimiter=separator), [])
-                    rows.append((*pick([*fields, *[None] * 7]), str(file), number))
+                    rows.append((*pick(_fields(text, separator)), str(file), number))
                 if len(rows) == ROWS_A_FRAME:
-                    yield _slow_frame(rows, zone)
+                    yield _slow_frame(rows, separator, zone)
                     rows = []
-    except (OSError, EOFError, zlib.error, csv.Error):
+    except (OSError, EOFError, zlib.error):
         broken = True
     if rows:
-        yield _slow_frame(rows, zone)
+        yield _slow_frame(rows, separator, zone)
     if broken:
         raise FormatError(f"damaged after line {number}")
 
@@ -227,18 +249,32 @@ def _picker(
 
     def pick(fields: list[Any]) -> tuple[Any, ...]:
         told = {column: fields[place] for column, place in at.items() if place < len(fields)}
-        return tuple(told.get(c, user if c == "user" else None) for c in COLUMNS)
+        return tuple(told.get(c) if c in at or c != "user" else user for c in COLUMNS)
 
     return pick, 1, columns.separator
 
 
-def _slow_frame(rows: list[tuple[Any, ...]], zone: str) -> pl.DataFrame:
+def _fields(text: str, separator: str) -> list[str | None]:
+    """Part a line into fields, and nothing after them."""
+    try:
+        fields: list[str | None] = [
+            f or None for f in next(csv.reader([text], delimiter=separator))
+        ]
+    except (csv.Error, StopIteration):
+        fields = []  # a field of a hundred thousand letters is none of ours
+    return [*fields, *[None] * 7]
+
+
+def _slow_frame(rows: list[tuple[Any, ...]], separator: str, zone: str) -> pl.DataFrame:
     import polars as pl
 
     names = (*COLUMNS, "file", "line")
     kinds = dict.fromkeys(names[:-1], pl.String) | {"line": pl.Int64}
     told = pl.DataFrame(rows, schema=kinds, orient="row")
-    number = {c: told[c].str.strip_chars().cast(pl.Float64, strict=False) for c in ("lat", "lon")}
+    number = {c: told[c].str.strip_chars() for c in ("lat", "lon")}
+    if separator == ";":
+        number = {c: text.str.replace(",", ".", literal=True) for c, text in number.items()}
+    number = {c: text.cast(pl.Float64, strict=False) for c, text in number.items()}
     return told.with_columns(time=read_times(told["time"], zone), **number)
 
 
@@ -285,6 +321,9 @@ def _frames(
     """Give texts their kinds: whole where they are small, in parts where they are large."""
     import polars as pl
 
+    blank = pl.all_horizontal(pl.col(c).is_null() for c in ("time", "lat", "lon"))
+    if "blank" in rows.collect_schema():
+        blank = pl.col("blank")
     number = {c: pl.col(c).str.strip_chars(" \t\r\"'") for c in ("lat", "lon")}
     wanted = rows.select(
         pl.col("user").str.strip_chars(" \t\r\ufeff"),
@@ -292,9 +331,9 @@ def _frames(
         **{c: text.cast(pl.Float64, strict=False) for c, text in number.items()},
         file=_FILE,
         line=pl.col(_LINE).cast(pl.Int64),
-        blank=pl.all_horizontal(pl.col(c).is_null() for c in ("time", "lat", "lon")),
+        blank=blank,
     )
-    large = sum(file.stat().st_size for file in files) > LARGE_BYTES
+    large = sum(_unpacked_size(file) for file in files) > LARGE_BYTES
     frames = wanted.collect_batches(chunk_size=ROWS_A_FRAME) if large else [wanted.collect()]
     begun: dict[str, int] = {}
     for frame in frames:
@@ -306,6 +345,12 @@ def _frames(
             .filter(~pl.col("blank"))
             .drop("blank")
         )
+
+
+def _unpacked_size(file: Path) -> int:
+    """Guess how large a file is once it is unpacked."""
+    size = file.stat().st_size
+    return size * _PACKED if file.name.lower().endswith(".gz") else size
 
 
 def _separator(file: Path) -> str:

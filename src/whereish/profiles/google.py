@@ -121,7 +121,7 @@ def _e7(item: dict[str, Any], lat: str = "latitudeE7", lon: str = "longitudeE7")
     found: list[float | None] = []
     for name, limit in ((lat, 900_000_000), (lon, 1_800_000_000)):
         value = item.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**40:
             value = value - 2**32 if limit < value < 2**32 else value
             found.append(value / 1e7)
         else:
@@ -138,7 +138,7 @@ def _later(begin: Any, minutes: Any) -> float | None:
     start = _seconds(begin)
     try:
         return None if start is None else start + 60 * float(minutes)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

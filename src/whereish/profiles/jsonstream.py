@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import codecs
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from whereish.errors import FormatError
-from whereish.files import open_bytes
+from whereish.files import open_bytes, read_steps
 
 _CHUNK = 1 << 18
 _LARGEST_ELEMENT = 1 << 28
@@ -30,13 +31,19 @@ class _Scanner:
     """Reads JSON from a stream, one value at a time."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
+        self._pieces = read_steps(stream, _CHUNK)
+        self._damage: Exception | None = None
         self._decoder = json.JSONDecoder()
         self._text, self._at, self._line, self._over = "", 0, 1, False
         self._bytes = codecs.getincrementaldecoder("utf-8-sig")()
 
     def elements(self) -> Iterator[tuple[str, Any, int]]:
         opening = self._next()
+        while opening:
+            yield from self._document(opening)
+            opening = self._next()  # documents may follow one another, a line each
+
+    def _document(self, opening: str) -> Iterator[tuple[str, Any, int]]:
         if opening == "[":
             yield from self._array("")
         elif opening == "{":
@@ -107,8 +114,18 @@ class _Scanner:
 
     def _read(self) -> None:
         # As much again as is held: an element of any size is read in a few steps.
-        chunk = self._stream.read(max(_CHUNK, len(self._text) - self._at))
-        self._over = not chunk
+        if self._damage is not None:
+            raise self._damage
+        wanted = max(_CHUNK, len(self._text) - self._at)
+        chunk = b""
+        while len(chunk) < wanted and not self._over and self._damage is None:
+            try:
+                piece = next(self._pieces, b"")
+            except (OSError, EOFError, zlib.error) as wrong:
+                self._damage = wrong  # what came before it counts
+            else:
+                self._over = not piece
+                chunk += piece
         try:
             more = self._bytes.decode(chunk, final=self._over)
         except UnicodeDecodeError:

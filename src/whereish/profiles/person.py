@@ -18,6 +18,7 @@ from whereish.profiles.pipeline import busiest_window
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import (
     ELSEWHERE,
+    FAR_KM,
     PAPER_CELL_KM,
     DegreeTiles,
     Districts,
@@ -116,7 +117,7 @@ def personal_profile(
         If there is nothing to count, or more than one person.
     """
     as_whole("places", places, 2)
-    as_number("radius_km", radius_km, unit="km")
+    _check_radius(radius_km)
     check_smooth(smooth)
     around = fine = None
     if not isinstance(regions, SquareCells | Districts):
@@ -140,13 +141,14 @@ def personal_profile(
 
 def portrait(visits: Visits, user: str, places: int, *, smooth: float = 0.0) -> Portrait:
     """Make the profile of one of the people that visits are of, at the person's own places."""
+    as_whole("places", places, 2)
     check_smooth(smooth)
     alone = visits.table.filter(user=user)
     ids, counts = _most_visited(alone["region"].to_numpy(), places)
     if len(ids) == 0:
         raise InputError(
             "traces must hold a point in the area and the period, got none: choose another area, "
-            "radius or period"
+            "radius or period, or smaller regions"
         )
     share = _time_share(replace(visits, table=alone), ids)
     more = visits.regions.around(ids, places - len(ids)) if len(ids) < places else ids[:0]
@@ -175,7 +177,7 @@ def area_cells(
     cache: Path | None = None,
 ) -> SquareCells:
     """Return square cells over the area where people are most of the time."""
-    as_number("radius_km", radius_km, unit="km")
+    _check_radius(radius_km)
     width, height = as_cell_km(cell_km)
     tiles = count_visits(traces, DegreeTiles(), zone, progress=progress, cache=cache)
     columns, rows = (2 * int(np.ceil(radius_km / side)) for side in (width, height))
@@ -222,6 +224,11 @@ def smoothed(prior: Array, places: Places, share: float, reach_km: float = SMOOT
     spread = np.asarray(prior) @ (near / near.sum(axis=1, keepdims=True))
     mixed = (1 - share) * np.asarray(prior) + share * spread
     return np.asarray(mixed / mixed.sum())
+
+
+def _check_radius(radius_km: float) -> None:
+    if as_number("radius_km", radius_km, unit="km") > FAR_KM:
+        raise InputError(f"radius_km must be at most {FAR_KM:g} km, got {radius_km:g}")
 
 
 def check_smooth(share: float) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Periods = Mapping[str, tuple[int, int]]
+_ALL_DAYS = 100_000  # nobody has recorded for longer
 
 
 def busiest_window(visits: Visits, days: int = 90) -> Visits:
@@ -31,7 +32,7 @@ def busiest_window(visits: Visits, days: int = 90) -> Visits:
     """
     import polars as pl
 
-    as_whole("days", days)
+    days = min(as_whole("days", days), _ALL_DAYS)
     traces = visits.traces
     totals = traces.rolling(
         index_column="day", period=f"{days}d", offset="0d", closed="left", group_by="user"
@@ -60,6 +61,8 @@ def enough_points(visits: Visits, at_least: int = 20, periods: Periods = PERIODS
     import polars as pl
 
     as_whole("at_least", at_least, 0)
+    if not periods:
+        raise InputError("periods must name at least one period of the day, got none")
     counted = visits.table.group_by("user").agg(
         **{name: in_period(hours).sum() for name, hours in periods.items()}
     )

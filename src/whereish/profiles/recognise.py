@@ -6,11 +6,12 @@ import contextlib
 import os
 import re
 import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from whereish.errors import FormatError, InputError, WhereishError
 from whereish.files import open_bytes
-from whereish.profiles.formats import LARGE_BYTES
+from whereish.profiles import formats
 
 KINDS = ("geolife", "t-drive", "csv", "parquet", "gpx", "geojson", "google")
 _SUFFIXES = {
@@ -24,13 +25,19 @@ _GOOGLE_KEYS = (b'"locations"', b'"timelineObjects"', b'"semanticSegments"', b'"
 FILES_A_BATCH = 200
 
 
-def listed(root: Path) -> list[Path]:
-    """Return the files of a folder and of those in it, sorted; hidden ones are left out."""
+def listed(root: Path) -> tuple[list[Path], tuple[str, ...]]:
+    """Return the files of a folder and of those in it, sorted; hidden ones are left out.
+
+    Only ordinary files: a pipe would be waited for for ever. Those whose names are no text come
+    second, as something that can be printed.
+    """
     try:
         if not root.exists():
             raise InputError(f"traces must be a file or folder that exists, got {root}")
         if root.is_file():
-            return [root]
+            return [root], ()
+        if not root.is_dir():
+            raise InputError(f"traces must be an ordinary file or a folder, got {root}")
         found, seen = [], set()
         for folder, inner, names in os.walk(root, followlinks=True):
             here = os.stat(folder)
@@ -39,12 +46,34 @@ def listed(root: Path) -> list[Path]:
                 continue
             seen.add((here.st_dev, here.st_ino))
             inner[:] = sorted(name for name in inner if not name.startswith("."))
-            found += [Path(folder, name) for name in sorted(names) if not name.startswith(".")]
+            paths = [Path(folder, name) for name in sorted(names) if not name.startswith(".")]
+            found += [path for path in paths if path.is_file()]
     except (OSError, ValueError) as wrong:
         if isinstance(wrong, WhereishError):
             raise
         raise InputError("traces must be a file or folder that can be read") from None
-    return found
+    texts, others = [], []
+    for path in found:
+        try:
+            str(path).encode()
+            texts.append(path)
+        except UnicodeEncodeError:
+            others.append(str(path).encode(errors="replace").decode())
+    return texts, tuple(others)
+
+
+def batches_of(files: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
+    """Yield as many files at a time as are read at once: neither too many nor too large."""
+    held: list[Path] = []
+    size = 0
+    for file in files:
+        if held and (size + size_of(file) > formats.LARGE_BYTES or len(held) == FILES_A_BATCH):
+            yield tuple(held)
+            held, size = [], 0
+        held.append(file)
+        size += size_of(file)
+    if held:
+        yield tuple(held)
 
 
 def kind_by_name(file: Path) -> str:
@@ -112,16 +141,7 @@ def grouped(
             for name, paths in sorted(people.items())
             if some is None or name in some
         )
-    groups: list[tuple[str | None, tuple[Path, ...]]] = []
-    held: list[Path] = []
-    size = 0
-    for file in files:
-        if held and (size + size_of(file) > LARGE_BYTES or len(held) == FILES_A_BATCH):
-            groups.append((None, tuple(held)))
-            held, size = [], 0
-        held.append(file)
-        size += size_of(file)
-    return (*groups, (None, tuple(held)))
+    return tuple((None, batch) for batch in batches_of(files))
 
 
 def whose_file(root: Path, file: Path) -> str:

@@ -22,7 +22,7 @@ from whereish.places import Array, LocalPlane, Places, as_numbers, as_whole, euc
 Ids = NDArray[np.int64]
 PAPER_CELL_KM = (0.658, 0.712)  # Section 4.2
 ELSEWHERE = np.iinfo(np.int64).min
-_FAR_KM = 500.0  # cells without end do end where a plane is no picture of the earth any more
+FAR_KM = 500.0  # cells without end do end where a plane is no picture of the earth any more
 _ROW = np.int64(1) << np.int64(32)
 _HALF = _ROW >> np.int64(1)
 
@@ -113,7 +113,7 @@ class SquareCells:
 
     def _near(self, lat: Array, lon: Array) -> NDArray[np.bool_]:
         """Tell which points are worth a projection: all that may be in a cell, and few more."""
-        reach_km = _FAR_KM
+        reach_km = FAR_KM
         if self.columns is not None and self.rows is not None:
             size = np.array([self.columns, self.rows]) * self.cell_km
             corner = np.array(self.corner_km)
@@ -164,13 +164,31 @@ class SquareCells:
     def around(self, ids: Ids, count: int) -> Ids:
         """Return up to so many other cells, the nearest first."""
         known = np.column_stack(self.grid(ids))
-        reach = int(np.ceil(np.sqrt(count))) + 1
-        step = np.arange(-reach, reach + 1)
-        offsets = np.array([(c, r) for r in step for c in step])
-        offsets = offsets[np.argsort(np.hypot(*(offsets * self.cell_km).T), kind="stable")]
-        found: dict[int, None] = {}
         seen = set(np.asarray(ids).tolist())
-        for offset in offsets:  # all neighbours at one distance before any further away
+        size = np.array(self.cell_km)
+        furthest = FAR_KM
+        if self.columns is not None and self.rows is not None:
+            furthest = float(np.hypot(*(size * (self.columns, self.rows))))
+        reach = float(np.sqrt(max(count, 1) * size.prod()) + size.max())
+        while True:
+            found = self._within(known, seen, reach, count)
+            if len(found) >= count or reach > furthest:
+                return np.array(list(found)[:count], dtype=np.int64)
+            reach *= 2
+
+    def _within(
+        self, known: NDArray[np.int64], seen: set[int], reach: float, count: int
+    ) -> dict[int, None]:
+        """Collect new cells around known ones: all at one distance before any further away."""
+        wide, high = (int(reach / side) + 1 for side in self.cell_km)
+        if self.columns is not None and self.rows is not None:
+            wide, high = min(wide, self.columns), min(high, self.rows)
+        column, row = np.meshgrid(np.arange(-wide, wide + 1), np.arange(-high, high + 1))
+        offsets = np.column_stack([column.ravel(), row.ravel()])
+        away = np.hypot(*(offsets * self.cell_km).T)
+        order = np.argsort(away, kind="stable")
+        found: dict[int, None] = {}
+        for offset in offsets[order[away[order] <= reach]]:
             column, row = (known + offset).T
             fits = np.ones(len(column), dtype=bool)
             if self.columns is not None:
@@ -182,7 +200,7 @@ class SquareCells:
                     found.setdefault(number)
             if len(found) >= count:
                 break
-        return np.array(list(found)[:count], dtype=np.int64)
+        return found
 
     def coarser(self, factor: int) -> SquareCells:
         """Return cells that are made of factor x factor of these, from the same corner."""
@@ -276,11 +294,19 @@ class Districts:
             found = [shape(feature["geometry"]) for feature in features]
         except OSError as wrong:
             raise InputError(f"districts {file} cannot be read: {wrong.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError, ShapelyError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, ShapelyError, RecursionError,
+                ArithmeticError):  # fmt: skip
             raise FormatError(f"districts {file} must be a GeoJSON FeatureCollection") from None
         for number, region in enumerate(found):
-            if region.geom_type not in ("Polygon", "MultiPolygon") or not region.is_valid:
+            sound = region.geom_type in ("Polygon", "MultiPolygon") and region.is_valid
+            if not sound or region.is_empty:
                 raise FormatError(f"districts {file}: feature {number} must be a valid polygon")
+            for part in getattr(region, "geoms", [region]):
+                if part.bounds[2] - part.bounds[0] > 180:
+                    raise FormatError(
+                        f"districts {file}: feature {number} spans more than 180 degrees of "
+                        "longitude: where it crosses the date line, split it there (RFC 7946)"
+                    )
         if not found:
             raise FormatError(f"districts {file} has no feature")
         return cls(tuple(found))
@@ -359,7 +385,11 @@ class DegreeTiles:
 
 def as_cell_km(value: Any) -> tuple[float, float]:
     """Check the width and height of a cell."""
-    width, height = as_numbers("cell_km", np.broadcast_to(value, (2,)), (2,))
+    try:
+        pair = np.broadcast_to(np.asarray(value, dtype=np.float64), (2,))
+    except (TypeError, ValueError):
+        raise InputError(f"cell_km must be (width, height) in km, got {value!r:.60}") from None
+    width, height = as_numbers("cell_km", pair, (2,))
     if not (1e-3 <= width <= 1e3 and 1e-3 <= height <= 1e3):
         raise InputError(f"cell_km must be from a metre to 1,000 km, got {value!r}")
     return float(width), float(height)

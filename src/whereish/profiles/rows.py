@@ -85,9 +85,15 @@ def moments(when: pl.Series, zone: str) -> pl.Series:
         return _epochs(when.cast(pl.Float64, strict=False))
     if not isinstance(when.dtype, pl.Datetime):  # a day alone is no time
         return pl.Series("time", [None] * len(when), dtype=pl.Datetime("us", "UTC"))
-    if when.dtype.time_zone:
-        return when.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
-    return _placed(when.cast(pl.Datetime("us")), zone)
+    # What is far out of range would be an error, or something else, in other units and zones.
+    placed = when.dtype.time_zone is not None
+    there = when.dt.convert_time_zone("UTC") if placed else when.dt.replace_time_zone("UTC")
+    sane = pl.col("t").is_between(
+        datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+    )
+    kept = pl.DataFrame({"t": there}).select(pl.when(sane).then(pl.col("t")))["t"]
+    kept = kept.dt.cast_time_unit("us")
+    return kept if placed else _placed(kept.dt.replace_time_zone(None), zone)
 
 
 def _epochs(number: pl.Series) -> pl.Series:

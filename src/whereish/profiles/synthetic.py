@@ -75,6 +75,8 @@ class SyntheticCity:
             as_whole(name, getattr(self, name))
         as_whole("seed", self.seed, 0)
         check_zone(self.zone)
+        if not isinstance(self.first_day, date):
+            raise InputError(f"first_day must be a date, got {self.first_day!r:.60}")
         _ = self._plane
 
     @property

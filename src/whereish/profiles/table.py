@@ -83,6 +83,8 @@ def write_profile(path: str | Path, profile: Profile) -> None:
     """
     if not isinstance(profile, Profile):
         raise InputError(f"a profile is needed, got {type(profile).__name__}")
+    if not isinstance(path, str | Path):
+        raise InputError(f"a profile's file must be named, got {path!r:.60}")
     write_whole(path, _content(check_profile_file(path), profile), private=True)
 
 
@@ -103,8 +105,13 @@ def check_profiles_target(path: str | Path) -> None:
         )
     if Path(path).suffix.lower() == ".parquet":
         check_writable(path)
-    elif Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir())):
-        raise InputError(f"output must be a new folder or a .parquet file, got {path}")
+        return
+    try:
+        taken = Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir()))
+    except OSError as wrong:
+        raise InputError(f"output cannot be made a folder: {wrong.strerror}") from None
+    if taken:
+        raise InputError(f"output must be a new or empty folder or a .parquet file, got {path}")
 
 
 def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
@@ -118,6 +125,9 @@ def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
     """
     import polars as pl
 
+    if not profiles:
+        raise InputError("profiles must hold at least one person's, got none")
+    check_profiles_target(path)
     if Path(path).suffix.lower() == ".parquet":
         parts = [
             pl.DataFrame({"user": [user] * len(who.places), **_as_columns(who)})
@@ -137,7 +147,7 @@ def _file_names(users: list[str]) -> list[str]:
     taken: set[str] = set()
     names = []
     for user in users:
-        plain = re.sub(r"[^\w-]+", "_", user)[:100] or "_"
+        plain = re.sub(r"[^\w-]+", "_", user).encode()[:100].decode(errors="ignore") or "_"
         name, number = plain, 1
         while name.lower() in taken:
             number += 1
@@ -190,6 +200,8 @@ def _as_geojson(profile: Profile) -> bytes:
         corner = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * places.cell_km / 2
         rings = [places.plane.to_latlon(centre + corner)[:, ::-1] for centre in places.xy]
         shapes = [Polygon(ring) for ring in rings]
+    if any(_width(shape) > 180 for shape in shapes):
+        raise InputError("GeoJSON has no shapes across the date line: write .csv")
     features = [
         {"type": "Feature", "properties": {"prior": share, **about}, "geometry": mapping(shape)}
         for share, shape in zip(profile.prior.tolist(), shapes, strict=True)

@@ -24,6 +24,7 @@ from whereish.profiles.documents import document_frames
 from whereish.profiles.recognise import (
     FILES_A_BATCH,
     KINDS,
+    batches_of,
     grouped,
     kind_by_name,
     kind_of,
@@ -67,6 +68,8 @@ class Traces:
         Rows and files that cannot be used are an error.
     left_out
         How many files of other kinds there are, by kind.
+    unnamed
+        Files whose names are no text, and which are not read.
     """
 
     kind: str
@@ -78,6 +81,7 @@ class Traces:
     strict: bool = False
     root: Path = field(default=Path("."), repr=False)
     left_out: dict[str, int] = field(default_factory=dict, repr=False)
+    unnamed: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -92,12 +96,15 @@ class Traces:
         if self.kind not in ("csv", "parquet"):
             return False
         first: FormatError | None = None
+        told = []
         for file in self.files[:FILES_A_BATCH]:
             try:
-                return formats.find_columns(self.kind, file, self.columns).user is not None
+                told.append(formats.find_columns(self.kind, file, self.columns).user is not None)
             except FormatError as wrong:
                 first = first or FormatError(f"{file} cannot be read: {wrong}")
-        raise first or FormatError(f"{self.root} has no {self.kind} traces")
+        if not told:
+            raise first or FormatError(f"{self.root} has no {self.kind} traces")
+        return any(told)
 
     def batches(
         self, funnel: Funnel | None = None, progress: Progress | None = None
@@ -128,6 +135,9 @@ class Traces:
     ) -> Iterator[Made]:
         """Yield what a function makes of each batch, in order; it is called on every core."""
         funnel = Funnel() if funnel is None else funnel
+        funnel.broken += [(name, "a name that is no text") for name in self.unnamed]
+        if self.strict and self.unnamed:
+            raise FormatError(funnel.complaint())
         files, rows_before = len(self.files), funnel.rows
         for made, seen in ahead(self.groups, lambda *group: self._read(function, *group)):
             funnel.add(seen)
@@ -171,7 +181,7 @@ class Traces:
         """Read the files of a batch, part by part; one that is broken is left out and counted."""
         import polars as pl
 
-        for chunk in (files[s : s + FILES_A_BATCH] for s in range(0, len(files), FILES_A_BATCH)):
+        for chunk in batches_of(files):
             there = tuple(file for file in chunk if size_of(file) > 0)
             whole = Funnel(files=len(chunk))
             tables = []
@@ -297,27 +307,39 @@ def open_traces(
         raise InputError(f"traces must be the name of a file or folder, got {path!r}")
     if kind is not None and kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InputError(f"columns must be a mapping like {{'lat': 'y'}}, got {columns!r:.60}")
+    if person is not None and not isinstance(person, str):
+        raise InputError(f"person must be a name, got {person!r:.60}")
     named = dict(columns or {})
     if set(named) - set(COLUMNS):
         raise InputError(f"columns must name some of {', '.join(COLUMNS)}, got {', '.join(named)}")
     root = Path(path)
-    files = listed(root)
+    files, unnamed = listed(root)
     kinds = {file: kind_of(file, alone=len(files) == 1) for file in files}
     found = kind or recognised(root, set(kinds.values()))
-    chosen = files if len(files) == 1 else [f for f in files if kinds[f] == found]
-    if not chosen:  # named, and not what it looks like
-        chosen = [file for file in files if kind_by_name(file) in (found, "json")]
+    chosen = files
+    if len(files) > 1:
+        # What its name says is believed where how it begins says nothing.
+        fits = (found, "json") if kind else (found,)
+        chosen = [f for f in files if (kinds[f] or kind_by_name(f)) == found
+                  or (not kinds[f] and kind_by_name(f) in fits)]  # fmt: skip
     if not chosen:
         raise FormatError(f"{root} has no {found} traces")
-    if users is not None and isinstance(users, str):
-        raise InputError("users must be a list of names, got one text")
+    if users is not None and (
+        isinstance(users, str)
+        or not isinstance(users, Collection)
+        or not all(isinstance(user, str) for user in users)
+    ):
+        raise InputError(f"users must be a list of names, got {users!r:.60}")
     some = None if users is None else frozenset(users)
     base = root if root.is_dir() else root.parent
-    left_out = dict(Counter(k for f, k in kinds.items() if k in KINDS and f not in set(chosen)))
+    taken = set(chosen)
+    left_out = dict(Counter(k for f, k in kinds.items() if k in KINDS and f not in taken))
     traces = Traces(
         found, grouped(found, chosen, some), named or None,
         check_zone(zone or _CLOCKS.get(found, "UTC"), "the zone of the files' clock"), person,
-        some, strict, base, left_out,
+        some, strict, base, left_out, unnamed,
     )  # fmt: skip
     if not traces.groups:
         raise InputError(f"users must be among the people of {root}, got {', '.join(some or [])}")
@@ -330,9 +352,13 @@ def check_zone(zone: str, name: str = "zone") -> str:
     """Check the name of a time zone."""
     from zoneinfo import ZoneInfo
 
+    import polars as pl
+
     try:
         ZoneInfo(zone)
-    except (KeyError, ValueError, OSError, TypeError):
+        # polars has zones of its own: not all that this machine knows.
+        pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
+    except (KeyError, ValueError, OSError, TypeError, pl.exceptions.PolarsError):
         raise InputError(
             f"{name} must be the name of a time zone, like Europe/Paris or UTC, got {zone!r}"
         ) from None

@@ -112,7 +112,7 @@ def as_period(period: str | tuple[int, int]) -> tuple[int, int]:
     try:
         begin, end = hours  # type: ignore[misc]
         fine = 0 <= int(begin) == begin < 24 and 0 <= int(end) == end <= 24 and begin != end
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         fine = False
     if not fine:
         raise InputError(
@@ -152,8 +152,11 @@ def count_visits(
     if cache is not None and isinstance(traces, Traces):
         kept = place_for(Path(cache), traces, [_FORMAT, regions.recipe(), zone])
     found = None if kept is None else cached(kept)
+    known = None
     if found is not None and isinstance(traces, Traces):
-        table, steps, funnel = _unpacked(found, traces.root)
+        known = _unpacked(found, traces.root)
+    if known is not None:
+        table, steps, funnel = known
     else:
         funnel, seen, active = Funnel(), _Set(), _Set()
         make = _reduce(regions, zone)
@@ -183,6 +186,8 @@ def _checked(table: pl.DataFrame, funnel: Funnel) -> pl.DataFrame:
     when = table.schema["time"]
     if not isinstance(when, pl.Datetime) or when.time_zone is None:
         raise InputError(f"time must be a column of times with a time zone, got {when}")
+    if not all(table.schema[name].is_numeric() for name in ("lat", "lon")):
+        raise InputError("lat and lon must be columns of numbers")
     kept, seen = clean(
         table.select(
             pl.col("user").cast(pl.String),
@@ -289,12 +294,16 @@ def _packed(table: pl.DataFrame, steps: pl.DataFrame, funnel: Funnel, root: Path
     return whole.getvalue()
 
 
-def _unpacked(content: bytes, root: Path) -> tuple[pl.DataFrame, pl.DataFrame, Funnel]:
+def _unpacked(content: bytes, root: Path) -> tuple[pl.DataFrame, pl.DataFrame, Funnel] | None:
+    """Return what was kept; None if it is something else."""
     import polars as pl
 
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        frames = [pl.read_parquet(io.BytesIO(archive.read(n))) for n in ("visits", "steps")]
-        told = json.loads(archive.read("funnel"))
-    for name in ("broken", "where"):
-        told[name] = [(str(root / file), *rest) for file, *rest in told[name]]
-    return frames[0], frames[1], Funnel(**told)
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            frames = [pl.read_parquet(io.BytesIO(archive.read(n))) for n in ("visits", "steps")]
+            told = json.loads(archive.read("funnel"))
+        for name in ("broken", "where"):
+            told[name] = [(str(root / file), *rest) for file, *rest in told[name]]
+        return frames[0].select(_VISITS), frames[1].select(_MOMENTS), Funnel(**told)
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, pl.exceptions.PolarsError):
+        return None
