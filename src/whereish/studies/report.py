@@ -11,7 +11,7 @@ import numpy as np
 
 from whereish.studies.claims import Claim
 from whereish.studies.runs import Row
-from whereish.studies.timings import DONE, MISSING, OURS, SHOKRI, TIME_OUT
+from whereish.studies.timings import DONE, MISSING, NOT_TRIED, OURS, SHOKRI, TIME_OUT
 
 _STYLE = """
 body{font:16px/1.55 system-ui,sans-serif;color:#22303c;background:#fbfaf7;margin:0}
@@ -271,8 +271,9 @@ def _times(rows: list[Row]) -> str:
               if r["solver"] == SHOKRI]  # fmt: skip
     limit = next((r["time_limit_s"] for r in rows if r["time_limit_s"]), 0)
     told = (
-        f"One person. “>” is a time-out after {limit:g} s (the paper waited an hour), “error” the "
-        "solver's own: GLPK's interior point fails on the dual, as in the paper. Seconds vary from "
+        f"One person. “>” is a time-out after {limit:g} s (the paper waited an hour), with a star "
+        "where fewer places took longer already and it was not tried; “error” is the solver's "
+        "own: GLPK's interior point fails on the dual, as in the paper. Seconds vary from "
         "run to run; nothing else on this page does. Shokri et al.'s mechanism takes "
         f"{' and '.join(shokri)} (paper: about a minute for 50 places, eleven for 75)."
     )
@@ -305,8 +306,8 @@ def _cell(row: Row | None) -> str:
         return ""
     if row["state"] == DONE:
         return f"{row['seconds']:.2f} s"
-    if row["state"] == TIME_OUT:
-        return f"> {row['time_limit_s']:g} s"
+    if row["state"] in (TIME_OUT, NOT_TRIED):
+        return f"> {row['time_limit_s']:g} s{'*' * (row['state'] == NOT_TRIED)}"
     return str(row["state"])
 
 

@@ -19,6 +19,7 @@ from whereish.studies.runs import Part, Row
 OURS, SHOKRI = "structured", "optimal privacy"
 FAMILIES = ("highs", "glpk")
 DONE, TIME_OUT, ERROR, MISSING = "done", "time-out", "error", "not installed"
+NOT_TRIED = "not tried"  # because fewer places took too long already
 
 
 def time_program(
@@ -74,24 +75,36 @@ def time_shokri(profile: Profile, loss_km: float) -> Row:
 def timing_parts(profiles: dict[int, Profile], design: Design) -> list[Part]:
     """List the cells of Table 1, one person on places of each size."""
     level, limit = design.epsilon, design.time_limit_s
+    people = [profiles[size] for size in sorted(profiles)]
     parts = []
-    for size, who in profiles.items():
-        for dilation in design.table_dilations:
-            cell = f"{size} places, dilation {dilation:g}"
-            parts.append(Part("table 1", f"{cell}, ours", partial(_ours, who, level, dilation)))
-            for solver in (f"{family}-{method}" for family in FAMILIES for method in METHODS):
-                for form in FORMS:
-                    work = partial(_cell, who, level, dilation, solver, form, limit)
-                    parts.append(Part("table 1", f"{cell}, {solver}, {form}", work, min(3, limit)))
+    for dilation in design.table_dilations:
+        at = f"dilation {dilation:g}"
+        for who in people:
+            name = f"{len(who.places)} places, {at}, ours"
+            parts.append(Part("table 1", name, partial(_ours, who, level, dilation)))
+        for solver in (f"{family}-{method}" for family in FAMILIES for method in METHODS):
+            for form in FORMS:
+                work = partial(_sizes, people, level, dilation, solver, form, limit)
+                weight = min(2, limit) * len(people)
+                parts.append(Part("table 1", f"{at}, {solver}, {form}", work, weight))
+    for who in people:
         shokri = partial(_shokri, who, level, design.dilation)
-        parts.append(Part("table 1", f"{size} places, Shokri et al.", shokri))
+        parts.append(Part("table 1", f"{len(who.places)} places, Shokri et al.", shokri))
     return parts
 
 
-def _cell(
-    who: Profile, level: float, dilation: float, solver: str, form: str, limit: float
+def _sizes(
+    people: list[Profile], level: float, dilation: float, solver: str, form: str, limit: float
 ) -> list[Row]:
-    return [time_program(who, level, dilation, solver, form, limit)]
+    """Time a method on more and more places; where time ran out on fewer, it is not tried."""
+    rows: list[Row] = []
+    for who in people:
+        if rows and rows[-1]["state"] in (TIME_OUT, NOT_TRIED):
+            rows.append(rows[-1] | {"places": len(who.places), "state": NOT_TRIED,
+                                    "seconds": None, "words": None})  # fmt: skip
+        else:
+            rows.append(time_program(who, level, dilation, solver, form, limit))
+    return rows
 
 
 def _ours(who: Profile, level: float, dilation: float) -> list[Row]:
