@@ -5,12 +5,16 @@ from pathlib import Path
 
 import whereish as wh
 
+CELL = (0.7, 0.7)  # km
+
 with tempfile.TemporaryDirectory() as folder:
     # Made-up people, as a GeoLife tree; take a folder of your own GPX tracks instead.
     city = wh.SyntheticCity(users=3, days=30, every_s=60)
     traces = city.write_geolife(Path(folder) / "city")
 
-    me = wh.personal_profile(wh.open_traces(traces, users=["001"]), 30, zone=city.zone)
+    me = wh.personal_profile(
+        wh.open_traces(traces, users=["001"]), 30, zone=city.zone, cell_km=CELL
+    )
     print(f"{me.points} points in {me.days} days; the places cover {me.at_places:.0%} of the time")
 
     best = wh.optimal(me.profile.places, me.profile.prior, epsilon=1.07)
@@ -18,6 +22,6 @@ with tempfile.TemporaryDirectory() as folder:
 
     # What an adversary gains who knows that it is night.
     night = wh.personal_profile(
-        wh.open_traces(traces, users=["001"]), 30, zone=city.zone, period="night"
+        wh.open_traces(traces, users=["001"]), 30, zone=city.zone, cell_km=CELL, period="night"
     )
     print(f"at night there are {night.visited} places to be at, all day {me.visited}")
