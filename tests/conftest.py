@@ -1,3 +1,5 @@
+import signal
+
 from hypothesis import HealthCheck, settings
 
 # Solving a program takes as long as it takes; the machine is shared.
@@ -9,3 +11,6 @@ settings.register_profile(
     derandomize=True,
 )
 settings.load_profile("whereish")
+
+# A run in the background of a script is started with Ctrl-C ignored, and the tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
