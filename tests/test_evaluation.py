@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -36,7 +37,7 @@ FIGURES = {"figure-1", "figure-2", "figure-3", "figure-4", "figure-5", "figure-6
            "all-mechanisms", "wrong-prior", "repeated-reports"}  # fmt: skip
 ROWS = {"funnel", "figure-1", "figure-2", "figure-3", "figure-4", "figure-5a",
         "figure-5b", "figure-6", "figure-7",
-        "repeated-reports", "table-1"}  # fmt: skip
+        "repeated-reports", "table-1", "other-mechanisms"}  # fmt: skip
 
 
 def run(*words: object) -> Any:
@@ -121,16 +122,14 @@ def test_every_row_says_what_made_it(finished: Path) -> None:
                 wh.__version__,
             )
             assert row["command"].startswith(
-                "whereish paper --dataset synthetic --quick --users 14"
+                "whereish paper --quick --dataset synthetic --users 14"
             )
     told = json.loads((finished / "run.json").read_text())
     assert told["command"] == row["command"]
 
 
 def test_the_command_in_a_row_makes_the_row_again(finished: Path, tmp_path: Path) -> None:
-    words = rows_of(finished, "figure-4")[0]["command"].replace("'", "").split()[1:]
-    cell = words.index("--cell")
-    words[cell + 1 : cell + 4] = [" ".join(words[cell + 1 : cell + 4])]
+    words = shlex.split(rows_of(finished, "figure-4")[0]["command"])[1:]
     done = run(*words, "-o", tmp_path / "again")
     assert done.exit_code == 0, done.stderr
     assert timeless(tmp_path / "again") == timeless(finished)
@@ -152,6 +151,7 @@ def test_claims_can_fail() -> None:
     loss = [{"user": "a", "epsilon_per_km": 1.0, "mechanism": n, "quality_loss_km": q}
             for n, q in (("optimal", 1.0), ("planar Laplace", 0.9))]  # fmt: skip
     grown = [{"user": "a", "dilation": d, "quality_loss_km": q} for d, q in ((1.0, 1), (1.1, 1.2))]
+    assert claims({"figure 5a": grown[:1]}) == claims({"figure 5a": grown[1:]}) == []
     found = claims({"figure 3": worse, "figure 4": loss, "figure 5a": grown})
     assert [claim.holds for claim in found] == [False, False, False, False]
     assert "planar Laplace 0.900 km" in found[1].detail
@@ -256,6 +256,8 @@ def test_data_sets_are_read_in_their_formats(tmp_path: Path, dataset: str) -> No
     chosen = load_people(choice)
     assert chosen.visits.table["user"].n_unique() == (8 if users else 40)
     made = evaluate(chosen, design, tmp_path / "out", version="x", command="y")
+    sure = [claim for claim in made.claims if "same privacy" in claim.name or "loses" in claim.name]
+    assert [claim.holds for claim in sure] == [True, True]
     assert len(made.tables["figure 5a"]) == 2 * len(chosen.cohort.users)
     assert load_people(choice).cohort.users == chosen.cohort.users
     page = (tmp_path / "out" / "report.html").read_text()
@@ -279,6 +281,13 @@ def test_data_sets_are_read_in_their_formats(tmp_path: Path, dataset: str) -> No
         (["--sizes", "1"], "sizes must be"),
         (["--time-limit", "-1"], "time-limit must be"),
         (["--seed", "-1"], "seed must be"),
+        (["--sizes", "nan"], "sizes must be"),
+        (["--sizes", "12.7"], "sizes must be whole"),
+        (["--periods", "lunch"], "periods must be like"),
+        (["--periods", "lunch=11-11"], "a period must be"),
+        (["--cell", "1km x 1km x 1km"], "cell must be like"),
+        (["--dataset", "geolife", "--data", ".", "--users", "7"], "GeoLife has 182"),
+        (["--dataset", "tdrive", "--data", ".", "--days", "7"], "has its own"),
         (["--cell", "5"], "a length with its unit"),
         (["--users", "2", "--days", "2"], "nobody is left"),
     ],
@@ -292,10 +301,11 @@ def test_bad_input_is_one_clear_line(tmp_path: Path, words: list[str], message: 
 
 def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
+    (tmp_path / "parts").mkdir()
     done = run("paper", "--quick", "-o", tmp_path)
     assert done.exit_code == 2
     assert "a new folder or that of an earlier run" in done.stderr
-    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["parts", "thesis.tex"]
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from whereish.cli.console import command, emit, say, waiting
 from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number, as_whole
-from whereish.profiles import as_cell_km, cache_folder
+from whereish.profiles import ALL_DAY, PERIODS, as_cell_km, as_period, cache_folder
 from whereish.studies import DATASETS, Choice, Design, check_folder, evaluate, load_people
 
 _QUICK = Design(
@@ -52,6 +54,18 @@ def paper(
     ] = None,
     days: Annotated[int | None, typer.Option(help="Days of the city.")] = None,
     at_least: Annotated[int | None, typer.Option(help="Points needed in every period.")] = None,
+    top: Annotated[
+        int | None, typer.Option(help="How many regions of each count for the score.")
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(help="Take the so many days in a row with the most traces.")
+    ] = None,
+    periods: Annotated[
+        str | None, typer.Option(help="Periods of the day, like morning=7-12,night=19-7.")
+    ] = None,
+    table_dilations: Annotated[
+        str | None, typer.Option(help="Dilations of Table 1, like 1,1.1,1.5.")
+    ] = None,
     sizes: Annotated[str | None, typer.Option(help="Places of Table 1, like 50,75.")] = None,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds for each cell of Table 1.")
@@ -69,7 +83,7 @@ def paper(
     check_folder(output)
     design, choice = _asked(
         quick, dataset, data, epsilon, dilation, epsilons, dilations, places, cell, users, days,
-        at_least, sizes, time_limit, seed,
+        at_least, top, window, periods, sizes, table_dilations, time_limit, seed,
     )  # fmt: skip
     start = time.perf_counter()
     with waiting("finding people and places") as tell:
@@ -103,30 +117,47 @@ def paper(
 def _asked(
     quick: bool, dataset: str, data: Path | None, epsilon: float, dilation: float,
     epsilons: str | None, dilations: str | None, places: int | None, cell: str,
-    users: int | None, days: int | None, at_least: int | None, sizes: str | None,
+    users: int | None, days: int | None, at_least: int | None, top: int | None,
+    window: int | None, periods: str | None, sizes: str | None, table_dilations: str | None,
     time_limit: float | None, seed: int,
 ) -> tuple[Design, Choice]:  # fmt: skip
     """Put together what was asked for; what was not is the paper's, or the quick version's."""
+    dataset = {"tdrive": "t-drive"}.get(dataset, dataset)
+    if dataset != "synthetic" and days is not None:
+        raise InputError(f"--days is how long made-up people live; {dataset} has its own")
+    if dataset == "geolife" and users is not None:
+        raise InputError("--users is how many people are made up or taxis drawn; GeoLife has 182")
     design = replace(
         _QUICK if quick else Design(), epsilon=as_epsilon(epsilon), seed=as_whole("seed", seed, 0),
         dilation=_at_least_one("dilation", dilation),
     )  # fmt: skip
     if epsilons is not None:
-        levels = tuple(as_epsilon(level) for level in _numbers("epsilons", epsilons))
+        levels = tuple(sorted(as_epsilon(level) for level in _numbers("epsilons", epsilons)))
         design = replace(design, epsilons=levels)
     if dilations is not None:
-        asked = tuple(_at_least_one("dilations", d) for d in _numbers("dilations", dilations))
-        design = replace(design, dilations=asked)
+        asked = sorted(_at_least_one("dilations", d) for d in _numbers("dilations", dilations))
+        design = replace(design, dilations=tuple(asked))
+    if table_dilations is not None:
+        given_ones = _numbers("table-dilations", table_dilations)
+        ways = sorted(_at_least_one("table-dilations", d) for d in given_ones)
+        design = replace(design, table_dilations=tuple(ways))
     if sizes is not None:
-        whole = tuple(as_whole("sizes", int(size), 2) for size in _numbers("sizes", sizes))
-        design = replace(design, sizes=whole)
+        counts = _numbers("sizes", sizes)
+        if any(size != int(size) or size < 2 for size in counts):
+            raise InputError(f"sizes must be whole numbers, at least 2, got {sizes!r}")
+        design = replace(design, sizes=tuple(sorted(int(size) for size in counts)))
     if time_limit is not None:
         design = replace(design, time_limit_s=as_number("time-limit", time_limit, unit="seconds"))
     sides = [length_km(side, "cell") for side in cell.split("x")]
+    if len(sides) > 2:
+        raise InputError(f"cell must be like 500m or 658m x 712m, got {cell!r}")
     choice = Choice(
         dataset=dataset, data=data, seed=seed, cell_km=as_cell_km((sides[0], sides[-1]))
     )
-    wanted = {"users": users, "days": days, "places": places, "at_least": at_least}
+    if periods is not None:
+        choice = replace(choice, periods=_periods(periods))
+    wanted = {"users": users, "days": days, "places": places, "at_least": at_least, "top": top,
+              "window_days": window}  # fmt: skip
     small: dict[str, Any] = dict(_QUICK_CHOICE) if quick else {}
     if quick and dataset != "synthetic":
         small = {"places": 25, "at_least": 10}
@@ -141,8 +172,20 @@ def _numbers(name: str, text: str) -> list[float]:
         found = [float(part) for part in text.split(",")]
     except ValueError:
         found = []
-    if not found or len(set(found)) < len(found):
+    if not found or len(set(found)) < len(found) or not all(map(math.isfinite, found)):
         raise InputError(f"{name} must be different numbers with commas between, got {text!r}")
+    return found
+
+
+def _periods(text: str) -> dict[str, tuple[int, int]]:
+    """Read periods like morning=7-12,night=19-7; all day comes first, always."""
+    found = {ALL_DAY: PERIODS[ALL_DAY]}
+    for part in text.split(","):
+        name, mark, hours = part.partition("=")
+        first, _, last = hours.partition("-")
+        if not (mark and name.strip() and first.strip().isdecimal() and last.strip().isdecimal()):
+            raise InputError(f"periods must be like morning=7-12,night=19-7, got {text!r}")
+        found[name.strip()] = as_period((int(first), int(last)))
     return found
 
 
@@ -154,20 +197,33 @@ def _at_least_one(name: str, value: float) -> float:
 
 def _command(choice: Choice, design: Design, quick: bool) -> str:
     """Write the command that makes these rows, every parameter named."""
-    words = ["whereish paper", f"--dataset {choice.dataset}"]
-    words += [f"--data {choice.data}"] if choice.data is not None else []
-    words += ["--quick"] if quick else []
-    words += [f"--users {choice.users}"] if choice.users is not None else []
-    words += [
-        f"--seed {choice.seed}", f"--days {choice.days}", f"--places {choice.places}",
-        f"--at-least {choice.at_least}", f"--epsilon {design.epsilon:g}",
-        f"--dilation {design.dilation:g}", f"--epsilons {_joined(design.epsilons)}",
-        f"--dilations {_joined(design.dilations)}", f"--sizes {_joined(design.sizes)}",
-        f"--cell '{choice.cell_km[0]:g}km x {choice.cell_km[1]:g}km'",
-        f"--time-limit {design.time_limit_s:g}",
-    ]  # fmt: skip
-    return " ".join(words)
+    periods = ",".join(f"{n}={a}-{b}" for n, (a, b) in choice.periods.items() if n != ALL_DAY)
+    asked: dict[str, Any] = {
+        "dataset": choice.dataset,
+        "data": None if choice.data is None else str(choice.data.resolve()),
+        "users": choice.users,
+        "days": choice.days if choice.dataset == "synthetic" else None,
+        "seed": choice.seed,
+        "places": choice.places,
+        "at-least": choice.at_least,
+        "top": choice.top,
+        "window": choice.window_days,
+        "cell": f"{choice.cell_km[0]!r}km x {choice.cell_km[1]!r}km",
+        "periods": periods,
+        "epsilon": design.epsilon,
+        "dilation": design.dilation,
+        "epsilons": _joined(design.epsilons),
+        "dilations": _joined(design.dilations),
+        "sizes": _joined(design.sizes),
+        "table-dilations": _joined(design.table_dilations),
+        "time-limit": design.time_limit_s,
+    }
+    words = ["whereish", "paper", *(["--quick"] if quick else [])]
+    for name, value in asked.items():
+        if value is not None:
+            words += [f"--{name}", str(value)]
+    return shlex.join(words)
 
 
 def _joined(values: tuple[float, ...]) -> str:
-    return ",".join(f"{value:g}" for value in values)
+    return ",".join(repr(value) for value in values)

@@ -189,7 +189,11 @@ def _bracket(rows: list[Row]) -> Any:
         for r in others
         if exact.get(r["user"])
     ]
-    proved = [r for r in others if r["gap"] is not None]
+    proved = [
+        r | {"allowed": r["quality_loss_km"] / r["lower_bound_km"] - 1}
+        for r in others
+        if r["lower_bound_km"]
+    ]
     if above:
         _line(axis, *_medians(above, "dilation", "above"), "#0072B2", "above the optimum (median)")
         worst = _by(above, "dilation", "above")
@@ -197,7 +201,7 @@ def _bracket(rows: list[Row]) -> Any:
         _line(axis, list(worst), [max(part) for part in worst.values()], "#56B4E9", label)
     if proved:
         label = "what the two-sided bound allows (median)"
-        _line(axis, *_medians(proved, "dilation", "gap"), "#D55E00", label)
+        _line(axis, *_medians(proved, "dilation", "allowed"), "#D55E00", label)
     dilations = sorted({r["dilation"] for r in others})
     if dilations:
         axis.plot(dilations, [d - 1 for d in dilations], color="#999999", linestyle=":",
@@ -251,7 +255,7 @@ def _wrong_prior(rows: list[Row]) -> Any:
     for axis in axes:
         axis.set_ylim(0, top)
     axes[0].set_ylabel("median error of the guess (km)")
-    _legend(axes[0], names)
+    _legend(axes[0], names, 1.0)
     return figure
 
 
@@ -315,11 +319,11 @@ def _boxes(axis: Any, values: Sequence[Any], at: Sequence[float], name: str, wid
     )  # fmt: skip
 
 
-def _legend(axis: Any, names: Iterable[str]) -> None:
+def _legend(axis: Any, names: Iterable[str], alpha: float = 0.55) -> None:
     from matplotlib.patches import Patch
 
     axis.legend(
-        handles=[Patch(facecolor=_COLOURS[n], alpha=0.7, label=_NAMES.get(n, n)) for n in names],
+        handles=[Patch(facecolor=_COLOURS[n], alpha=alpha, label=_NAMES.get(n, n)) for n in names],
         frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1.06), borderaxespad=0,
     )  # fmt: skip
 

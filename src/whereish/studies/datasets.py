@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from whereish.errors import InputError
 from whereish.profiles import (
     ALL_DAY,
     PAPER_CELL_KM,
+    PERIODS,
     Cohort,
     Profile,
     SquareCells,
@@ -41,7 +43,7 @@ class Choice:
         How many people the synthetic city has, or how many taxis are drawn (5 % if not given).
     days, seed
         Of the synthetic city; the seed also draws the taxis.
-    places, top, at_least, window_days, cell_km
+    places, top, at_least, window_days, cell_km, periods
         Of the pipeline, see `paper_profiles`.
     """
 
@@ -55,8 +57,11 @@ class Choice:
     at_least: int = 20
     window_days: int = 90
     cell_km: tuple[float, float] = PAPER_CELL_KM
+    periods: Mapping[str, tuple[int, int]] = field(default_factory=lambda: dict(PERIODS))
 
     def __post_init__(self) -> None:
+        if ALL_DAY not in self.periods:
+            raise InputError(f"periods must hold {ALL_DAY!r}, got {', '.join(self.periods)}")
         if self.dataset not in DATASETS:
             raise InputError(f"dataset must be one of {', '.join(DATASETS)}, got {self.dataset!r}")
         if (self.data is None) != (self.dataset == "synthetic"):
@@ -96,7 +101,7 @@ class People:
             cohort = self.cohort
             if size != len(cohort.places):
                 cohort = _cohort(self.visits, replace(self.choice, places=size))
-            # Always the same person, whose all-day prior is the most typical.
+            # Somebody whose all-day prior is as skewed as most people's.
             if len(cohort.places) == size:
                 found[size] = cohort.profile(_typical(cohort))
         return found
@@ -141,7 +146,7 @@ def _lived(city: SyntheticCity, choice: Choice) -> Visits:
 def _cohort(visits: Visits, choice: Choice) -> Cohort:
     return paper_profiles(
         visits, window_days=choice.window_days, at_least=choice.at_least, top=choice.top,
-        places=choice.places,
+        places=choice.places, periods=choice.periods,
     )  # fmt: skip
 
 

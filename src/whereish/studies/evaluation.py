@@ -6,9 +6,10 @@ here draws or writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -26,7 +27,7 @@ from whereish.mechanisms import (
     tight_constraints,
 )
 from whereish.places import Array, euclidean, square_grid
-from whereish.profiles import ALL_DAY, ELSEWHERE, PERIODS, Cohort, SquareCells
+from whereish.profiles import ALL_DAY, ELSEWHERE, Cohort, SquareCells
 from whereish.programs import greedy_spanner, least_loss_size
 from whereish.studies.runs import Part, Row
 from whereish.threads import cores
@@ -51,8 +52,6 @@ class Design:
         Levels at which it is compared with planar Laplace (Figure 4).
     dilations
         Dilations at which its loss is measured (Figure 5); 1 is what the paper could not draw.
-    periods
-        Periods of the day whose priors an adversary may have.
     sizes, table_dilations, time_limit_s
         Of the table of times (Table 1).
     seed
@@ -63,7 +62,6 @@ class Design:
     dilation: float = 1.05
     epsilons: tuple[float, ...] = (0.25, 0.5, 0.75, 1.07, 1.5, 2.0, 3.0)
     dilations: tuple[float, ...] = (1.0, *(round(1.05 + 0.05 * i, 2) for i in range(20)))
-    periods: Mapping[str, tuple[int, int]] = field(default_factory=lambda: dict(PERIODS))
     sizes: tuple[int, ...] = (50, 75)
     table_dilations: tuple[float, ...] = (1.0, 1.1, 1.2, 1.5, 2.0)
     time_limit_s: float = 5.0
@@ -127,22 +125,55 @@ def privacy_under_priors(cohort: Cohort, users: Sequence[str], design: Design) -
             if loss > _NOTHING_KM
             else planar_laplace(cohort.places, _NEXT_TO_NO_NOISE),
         }
-        rows = []
-        for name, other in three.items():
-            keeps = float(tightest_epsilon(other))
-            guess = best_remap(other, prior)
-            for period, truth in cohort.priors[user].items():
-                rows.append({
-                    "user": user, "mechanism": name, "period": period,
-                    "quality_loss_km": quality_loss(other, prior),
-                    "adversary_error_km": adversary_error(other, truth),
-                    "error_of_who_knows_all_day_only_km": _error_of(other, guess, truth),
-                    "epsilon_per_km": other.epsilon,
-                    "tightest_epsilon_per_km": keeps if np.isfinite(keeps) else None,
-                })  # fmt: skip
-        return rows
+        return [row for n, m in three.items() for row in _under_priors(cohort, user, n, m)]
 
     return _each(one, list(zip(users, priors, best, strict=True)))
+
+
+def _under_priors(cohort: Cohort, user: str, name: str, mechanism: Mechanism) -> list[Row]:
+    """Measure a mechanism under the priors of every period, for who knows them and who does not."""
+    prior = cohort.priors[user][ALL_DAY]
+    keeps = float(tightest_epsilon(mechanism))
+    guess = best_remap(mechanism, prior)
+    return [
+        {
+            "user": user, "mechanism": name, "period": period,
+            "quality_loss_km": quality_loss(mechanism, prior),
+            "adversary_error_km": adversary_error(mechanism, truth),
+            "error_of_who_knows_all_day_only_km": _error_of(mechanism, guess, truth),
+            "epsilon_per_km": mechanism.epsilon,
+            "tightest_epsilon_per_km": keeps if np.isfinite(keeps) else None,
+        }
+        for period, truth in cohort.priors[user].items()
+    ]  # fmt: skip
+
+
+def others_under_priors(cohort: Cohort, users: Sequence[str], design: Design) -> list[Row]:
+    """Return the same as `privacy_under_priors` of mechanisms with the same epsilon."""
+    priors = [cohort.priors[user][ALL_DAY] for user in users]
+    exact = optimal_each(cohort.places, priors, design.epsilon)
+    shared = _shared(cohort, design.epsilon)
+    rows = []
+    for user, prior, best in zip(users, priors, exact, strict=True):
+        made = {"optimal, exact": best, **shared}
+        made |= {f"{n} + remap": m.remap(prior) for n, m in shared.items() if n != "exponential"}
+        for name, mechanism in made.items():
+            rows += _under_priors(cohort, user, name, mechanism)
+    return rows
+
+
+def _shared(cohort: Cohort, epsilon: float) -> dict[str, Mechanism]:
+    """Build the mechanisms that do not depend on a prior, where they exist."""
+    makers: dict[str, Callable[[], Mechanism]] = {
+        LAPLACE: lambda: planar_laplace(cohort.places, epsilon),
+        "exponential": lambda: exponential(cohort.places, epsilon),
+        "tight constraints": lambda: tight_constraints(cohort.places, epsilon),
+    }
+    found = {}
+    for name, make in makers.items():
+        with contextlib.suppress(WhereishError):  # tight constraints do not exist at every level
+            found[name] = make()
+    return found
 
 
 def _error_of(mechanism: Mechanism, guess: NDArray[np.int64], truth: Array) -> float:
@@ -156,20 +187,11 @@ def loss_at_level(cohort: Cohort, epsilon: float, design: Design) -> list[Row]:
     users = cohort.users
     priors = [cohort.priors[user][ALL_DAY] for user in users]
     best = optimal_each(cohort.places, priors, epsilon, design.dilation)
-    makers: dict[str, Callable[[], Mechanism]] = {
-        LAPLACE: lambda: planar_laplace(cohort.places, epsilon),
-        "exponential": lambda: exponential(cohort.places, epsilon),
-        "tight constraints": lambda: tight_constraints(cohort.places, epsilon),
-    }
     rows = [
         _loss_row(user, OPTIMAL, epsilon, mechanism, prior)
         for user, prior, mechanism in zip(users, priors, best, strict=True)
     ]
-    for name, make in makers.items():
-        try:
-            shared = make()
-        except WhereishError:
-            continue  # tight constraints do not exist at every level
+    for name, shared in _shared(cohort, epsilon).items():
         for user, prior in zip(users, priors, strict=True):
             rows.append(_loss_row(user, name, epsilon, shared, prior))
             if name != "exponential":
@@ -267,10 +289,14 @@ def evaluation_parts(cohort: Cohort, design: Design) -> list[Part]:
     ]
     parts += comparison_parts(cohort, design, "figure 3", "figure 4")
     parts += [
-        Part("figure 5a", f"dilation {dilation:g}",
+        Part("figure 5a", f"dilation {dilation!r}",
              partial(loss_at_dilation, cohort, dilation, design), len(cohort.users) / 40)
         for dilation in design.dilations
     ]  # fmt: skip
+    parts += [
+        Part("other mechanisms", name, partial(others_under_priors, cohort, some, design), 1.0)
+        for name, some in _batches(cohort)
+    ]
     parts += [
         Part(
             "repeated reports", name, partial(repeated_reports, cohort, some, design), 0.2 * _BATCH
@@ -290,7 +316,7 @@ def comparison_parts(cohort: Cohort, design: Design, privacy: str, loss: str) ->
         for name, some in _batches(cohort)
     ]
     return parts + [
-        Part(loss, f"epsilon {level:g} per km", partial(loss_at_level, cohort, level, design),
+        Part(loss, f"epsilon {level!r} per km", partial(loss_at_level, cohort, level, design),
              len(cohort.users) / 30)
         for level in design.epsilons
     ]  # fmt: skip

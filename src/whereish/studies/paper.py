@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,10 @@ from whereish.errors import InputError
 from whereish.files import write_whole
 from whereish.studies.charts import CHARTS, chart
 from whereish.studies.claims import Claim, claims
-from whereish.studies.datasets import People
+from whereish.studies.datasets import Choice, People
 from whereish.studies.evaluation import Design, comparison_parts, evaluation_parts
 from whereish.studies.report import build_report
-from whereish.studies.runs import Row, run_parts
+from whereish.studies.runs import MARK, Row, run_parts
 from whereish.studies.timings import timing_parts
 
 _OURS = "run.json"
@@ -37,8 +40,11 @@ def check_folder(folder: Path) -> None:
     try:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"output must be a folder, got {folder}")
-        if folder.is_dir() and any(folder.iterdir()) and not (folder / "parts").is_dir():
+        if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
             raise InputError(f"output must be a new folder or that of an earlier run, got {folder}")
+        there = next(parent for parent in (folder, *folder.resolve().parents) if parent.exists())
+        if not os.access(there, os.W_OK) or not there.is_dir():
+            raise InputError(f"output {folder} cannot be written: no folder can be made there")
     except OSError as wrong:
         raise InputError(f"output {folder} cannot be read: {wrong.strerror}") from None
 
@@ -66,8 +72,8 @@ def evaluate(
     """
     where = Path(folder)
     check_folder(where)
-    recipe = [version, people.recipe, json.loads(json.dumps(asdict(people.choice), default=str)),
-              json.loads(json.dumps(asdict(design)))]  # fmt: skip
+    chosen = {key: value for key, value in asdict(people.choice).items() if key != "data"}
+    recipe = json.loads(json.dumps([version, _code(), people.recipe, chosen, asdict(design)]))
     parts = evaluation_parts(people.cohort, design)
     if people.twin is not None:
         parts += comparison_parts(people.twin, design, "figure 6", "figure 7")
@@ -77,10 +83,12 @@ def evaluate(
     about = {
         "dataset": people.choice.dataset, "title": people.title, "seed": people.choice.seed,
         "version": version, "command": command, "design": asdict(design),
+        "choice": {**chosen, "data": str(people.choice.data)},
+        "as_in_the_paper": _as_in_the_paper(people, design),
     }  # fmt: skip
     files = []
     for name in ("rows", "figures"):
-        (where / name).mkdir(exist_ok=True)
+        (where / name).mkdir(mode=0o700, exist_ok=True)
     for table, rows in tables.items():
         origin = {key: about[key] for key in ("dataset", "seed", "version", "command")}
         files.append(_write(where / "rows" / f"{_slug(table)}.csv", _csv(rows, origin)))
@@ -97,7 +105,29 @@ def evaluate(
     files.append(_write(where / _OURS, json.dumps({**about, "claims": told}, indent=1).encode()))
     page = build_report(tables, drawn, found, about)
     files.append(_write(where / "report.html", page.encode()))
+    for old in {*(where / "rows").iterdir(), *(where / "figures").iterdir()} - set(files):
+        old.unlink()  # of an earlier run with other parameters: not beside this report
     return Evaluation(tables, found, files)
+
+
+def _code() -> str:
+    """Return a digest of the code, so that no part of another version is taken for one of this."""
+    import whereish
+
+    told = hashlib.blake2b(digest_size=16)
+    for file in sorted(Path(whereish.__file__).parent.rglob("*.py")):
+        told.update(file.name.encode() + file.read_bytes())
+    for package in ("numpy", "scipy", "highspy", "polars"):
+        told.update(metadata.version(package).encode())
+    return told.hexdigest()
+
+
+def _as_in_the_paper(people: People, design: Design) -> bool:
+    asked, usual = people.choice, Choice()
+    same = ("places", "top", "at_least", "window_days", "cell_km", "periods")
+    return design.epsilon == Design().epsilon and all(
+        getattr(asked, name) == getattr(usual, name) for name in same
+    )
 
 
 def _write(path: Path, content: bytes) -> Path:

@@ -18,7 +18,7 @@ from whereish.errors import InputError
 from whereish.files import write_whole
 
 Row = dict[str, Any]
-_FOLDER = "parts"
+_FOLDER, MARK = "parts", ".whereish-paper"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,9 @@ def run_parts(
     """
     kept = folder / _FOLDER
     try:
-        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept.mkdir(mode=0o700, exist_ok=True)
+        (folder / MARK).touch(mode=0o600)
     except OSError as wrong:
         raise InputError(f"output {folder} cannot be made a folder: {wrong.strerror}") from None
     whole = sum(part.weight for part in parts)
