@@ -255,7 +255,8 @@ def _wrong_prior(rows: list[Row]) -> Any:
     for axis in axes:
         axis.set_ylim(0, top)
     axes[0].set_ylabel("median error of the guess (km)")
-    _legend(axes[0], names, 1.0)
+    patches = axes[0].get_legend_handles_labels()
+    figure.legend(*patches, frameon=False, ncols=3, loc="outside upper left")
     return figure
 
 
@@ -319,11 +320,11 @@ def _boxes(axis: Any, values: Sequence[Any], at: Sequence[float], name: str, wid
     )  # fmt: skip
 
 
-def _legend(axis: Any, names: Iterable[str], alpha: float = 0.55) -> None:
+def _legend(axis: Any, names: Iterable[str]) -> None:
     from matplotlib.patches import Patch
 
     axis.legend(
-        handles=[Patch(facecolor=_COLOURS[n], alpha=alpha, label=_NAMES.get(n, n)) for n in names],
+        handles=[Patch(facecolor=_COLOURS[n], alpha=0.55, label=_NAMES.get(n, n)) for n in names],
         frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1.06), borderaxespad=0,
     )  # fmt: skip
 

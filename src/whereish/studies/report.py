@@ -230,7 +230,8 @@ def _below(name: str, tables: dict[str, list[Row]], about: dict[str, Any]) -> st
             for m in dict.fromkeys(r["mechanism"] for r in rows)
         ]  # fmt: skip
         told = "Mechanisms with the same epsilon: knows all day only / knows the period"
-        return _table([told, *periods], cells, words=(0,))
+        words = "At equal epsilon, what loses more quality is guessed less well, too:"
+        return f"<p>{words}</p>" + _table([told, *periods], cells, words=(0,))
     if name == "figure 5":
         return _dip(tables["figure 5a"], tables["figure 5b"], about["choice"]["cell_km"])
     return ""
