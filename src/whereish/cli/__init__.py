@@ -13,10 +13,11 @@ import typer
 
 from whereish import __version__
 from whereish.cli import commands
+from whereish.cli.city import city, forget
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
 from whereish.cli.paper import paper
-from whereish.cli.profile import city, forget, profile
+from whereish.cli.profile import profile
 from whereish.cli.release import audit, obfuscate, report
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""The commands that make profiles: from traces, from a made-up city; and to forget them."""
+"""``whereish profile``: places with a prior, from traces of where somebody was."""
 
 from __future__ import annotations
 
@@ -45,10 +45,8 @@ from whereish.profiles import (
     region_priors,
     smoothed,
 )
-from whereish.profiles import forget as forget_kept
 from whereish.studies import km
 
-FORMATS = ("geolife", "parquet", "t-drive")
 _FILES_TOLD = 5
 _POOR = 0.8
 
@@ -202,48 +200,6 @@ def profile(
         )
     if as_json:
         emit({**facts, "rows": reading.facts, "output": str(output)})
-
-
-@command
-def city(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="A new folder; for parquet, a file.")
-    ],
-    form: Annotated[
-        str, typer.Option("--format", help="One of: " + ", ".join(FORMATS) + ".")
-    ] = "geolife",
-    users: Annotated[int, typer.Option(help="How many people.")] = 100,
-    days: Annotated[int, typer.Option(help="How many days of each.")] = 90,
-    seed: Annotated[int, typer.Option(help="Which city: the same seed makes the same.")] = 0,
-    every: Annotated[int, typer.Option(help="Seconds between two points of a trace.")] = 30,
-    as_json: AsJson = False,
-) -> None:
-    """Write the traces of made-up people, to try things out on."""
-    if form not in FORMATS:
-        raise InputError(f"format must be one of {', '.join(FORMATS)}, got {form!r}")
-    made = wh.SyntheticCity(users=users, days=days, seed=seed, every_s=every)
-    with waiting(f"making up {users:,} people") as tell:
-        write = {"geolife": made.write_geolife, "parquet": made.write_parquet,
-                 "t-drive": made.write_t_drive}[form]  # fmt: skip
-        write(output, lambda done: tell(f"{done:,} of {users:,}", done / users))
-    south, west, north, east = made.area
-    say(f"Wrote {output}: {users:,} made-up people in Paris, {days:,} days each.")
-    say(
-        f"Next: whereish profile {output} --group users --zone {made.zone} "
-        f"--area {south},{west},{north},{east} -o profiles"
-    )
-    if as_json:
-        emit({"output": str(output), "area": made.area, "zone": made.zone, "seed": seed})
-
-
-@command
-def forget(as_json: AsJson = False) -> None:
-    """Delete what whereish profile has kept of traces."""
-    folder = cache_folder()
-    count = forget_kept(folder)
-    say(f"Deleted {count} kept files from {folder}." if count else "Nothing was kept.")
-    if as_json:
-        emit({"deleted": count, "folder": str(folder)})
 
 
 class _Reading:
