@@ -1,4 +1,4 @@
-"""Around profiles: made-up people to try things out on, and forgetting what was kept of real ones."""
+"""Around profiles: made-up people to try things out on, and forgetting what was kept of others."""
 
 from __future__ import annotations
 
