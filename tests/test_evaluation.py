@@ -211,7 +211,11 @@ def test_a_run_is_not_mistaken_for_another(tmp_path: Path) -> None:
     calls = []
 
     def part(name: str) -> Part:
-        return Part("t", name, lambda: calls.append(name) or [{"name": name}])  # type: ignore[func-returns-value]
+        def work() -> list[dict[str, Any]]:
+            calls.append(name)
+            return [{"name": name}]
+
+        return Part("t", name, work)
 
     parts = [part("a"), part("b")]
     one = run_parts(parts, tmp_path, ["recipe"])

@@ -129,6 +129,7 @@ def test_several_people_are_not_taken_for_one() -> None:
     [
         ({"places": 1}, "places must be a whole number, at least 2"),
         ({"smooth": 1.5}, "smooth must be a share"),
+        ({"regions": DegreeTiles(), "cell_km": (1.0, 1.0)}, "leave cell_km out"),
         ({"smooth": -0.1}, "smooth must be a share"),
         ({"radius_km": 0}, "radius_km"),
         ({"cell_km": (0.0, 1.0)}, "cell_km"),

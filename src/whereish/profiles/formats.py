@@ -42,17 +42,25 @@ def plt_frames(user: str, files: Sequence[Path], zone: str) -> Iterator[pl.DataF
     import polars as pl
 
     raw = _text(files, _PLT, skip_rows=_PLT_HEADING)
-    rows = raw.with_columns(user=pl.lit(user), time=pl.concat_str(["day", "clock"], separator=" "))
+    rows = raw.with_columns(
+        user=pl.lit(user),
+        time=pl.concat_str(["day", "clock"], separator=" "),
+        blank=_nothing_in("lat", "lon", "day"),
+    )
     yield from _frames(rows, files, _PLT_HEADING + 1, zone)
 
 
 def taxi_frames(files: Sequence[Path], zone: str) -> Iterator[pl.DataFrame]:
     """Read T-Drive's files: taxi id, date and time, longitude, latitude; no heading."""
+    rows = _text(files, _TAXI).with_columns(blank=_nothing_in(*_TAXI))
+    yield from _believed(_frames(rows, files, 1, zone), files)
+
+
+def _nothing_in(*columns: str) -> pl.Expr:
+    """Return whether a line is empty, and so no row."""
     import polars as pl
 
-    rows = _text(files, _TAXI)
-    empty = pl.all_horizontal(pl.col(name).is_null() for name in _TAXI)
-    yield from _believed(_frames(rows.with_columns(blank=empty), files, 1, zone), files)
+    return pl.all_horizontal(pl.col(name).is_null() for name in columns)
 
 
 def _believed(frames: Iterator[pl.DataFrame], files: Sequence[Path]) -> Iterator[pl.DataFrame]:
@@ -321,9 +329,6 @@ def _frames(
     """Give texts their kinds: whole where they are small, in parts where they are large."""
     import polars as pl
 
-    blank = pl.all_horizontal(pl.col(c).is_null() for c in ("time", "lat", "lon"))
-    if "blank" in rows.collect_schema():
-        blank = pl.col("blank")
     number = {c: pl.col(c).str.strip_chars(" \t\r\"'") for c in ("lat", "lon")}
     wanted = rows.select(
         pl.col("user").str.strip_chars(" \t\r\ufeff"),
@@ -331,7 +336,7 @@ def _frames(
         **{c: text.cast(pl.Float64, strict=False) for c, text in number.items()},
         file=_FILE,
         line=pl.col(_LINE).cast(pl.Int64),
-        blank=blank,
+        blank="blank",
     )
     large = sum(_unpacked_size(file) for file in files) > LARGE_BYTES
     frames = wanted.collect_batches(chunk_size=ROWS_A_FRAME) if large else [wanted.collect()]

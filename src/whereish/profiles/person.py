@@ -119,6 +119,8 @@ def personal_profile(
     as_whole("places", places, 2)
     _check_radius(radius_km)
     check_smooth(smooth)
+    if regions is not None and cell_km is not None:
+        raise InputError("regions that are given have their size: leave cell_km out")
     around = fine = None
     if not isinstance(regions, SquareCells | Districts):
         middle = find_middle(_counted(traces, DegreeTiles(), zone, progress, cache), radius_km)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from whereish.studies.evaluation import LAPLACE, OPT_PRIV, OPTIMAL
+from whereish.studies.pictures import new_figure
 from whereish.studies.runs import Row
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
@@ -299,10 +300,7 @@ CHARTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 
 
 def _figure(size: tuple[float, float], panels: int = 1) -> tuple[Any, list[Any]]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, dpi=130, facecolor="white", layout="constrained")
-    axes = list(figure.subplots(1, panels, squeeze=False)[0])
+    figure, axes = new_figure(size, panels)
     for axis in axes:
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)

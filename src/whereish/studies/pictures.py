@@ -93,7 +93,7 @@ def draw_mechanism(
 def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | Path) -> None:
     """Draw how far off a report is on average, a bar per mechanism, at one privacy level."""
     picture_kind(path)
-    figure, (axis,) = _figure((7.2, 0.9 + 0.5 * len(rows)))
+    figure, (axis,) = new_figure((7.2, 0.9 + 0.5 * len(rows)))
     names, losses = zip(*rows, strict=True)
     colours = [_ACCENT if name.startswith("optimal") else "#8fa3b0" for name in names]
     bars = axis.barh(range(len(rows)), losses, color=colours, height=0.62)
@@ -248,7 +248,7 @@ def _panels(profile: Profile, panels: int, path: str | Path) -> tuple[Any, list[
     low, high = _frame(profile)
     width, height = high - low
     tall = float(np.clip(4.2 * height / width, 2.2, 8.0))
-    figure, axes = _figure((5.6 * panels, tall + 1.1), panels)
+    figure, axes = new_figure((5.6 * panels, tall + 1.1), panels)
     for axis in axes:
         axis.set_aspect("equal")
         axis.set_facecolor(_PAPER)
@@ -262,7 +262,8 @@ def _panels(profile: Profile, panels: int, path: str | Path) -> tuple[Any, list[
     return figure, axes
 
 
-def _figure(size: tuple[float, float], panels: int = 1) -> tuple[Any, list[Any]]:
+def new_figure(size: tuple[float, float], panels: int = 1) -> tuple[Any, list[Any]]:
+    """Return an empty figure and its panels, side by side."""
     # Figure without pyplot: no window system, no state shared between pictures.
     from matplotlib.figure import Figure
 
