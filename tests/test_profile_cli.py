@@ -208,6 +208,23 @@ def test_bad_input_is_one_clear_line(
     assert sorted(left) == before
 
 
+@pytest.mark.parametrize("name", ["me.csv", "./me.csv", "link.csv"])
+def test_traces_are_never_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "time,lat,lon\n2024-05-06 01:00:00,48.7123,2.4567\n"
+    Path("me.csv").write_text(text)
+    Path("link.csv").symlink_to("me.csv")
+    done = run("profile", "me.csv", "-o", name)
+    assert done.exit_code == 2
+    assert "output must not be one of the traces" in done.stderr
+    assert Path("me.csv").read_text() == text
+    many = run("profile", "me.csv", "-o", "p.csv", "--places", 10**11)
+    assert many.exit_code == 2
+    assert "places must be at most 10,000" in many.stderr
+
+
 def test_several_people_are_named_not_merged(tmp_path: Path) -> None:
     fine("city", "-o", tmp_path / "city", "--users", 3, "--days", 5, "--format", "t-drive")
     done = run("profile", tmp_path / "city", "-o", tmp_path / "p.csv")

@@ -48,6 +48,7 @@ from whereish.profiles import (
 from whereish.studies import km
 
 _FILES_TOLD = 5
+_MOST_PLACES = 10_000
 _POOR = 0.8
 
 
@@ -143,7 +144,8 @@ def profile(
             raise InputError(f"--{name} goes with --group users")
     if one_person and (group or user):
         raise InputError("--one-person goes neither with --group nor with --user")
-    as_whole("places", places, 2)
+    if as_whole("places", places, 2) > _MOST_PLACES:
+        raise InputError(f"places must be at most {_MOST_PLACES:,}, got {places:,}")
     as_whole("top", 30 if top is None else top)
     zone = check_zone(zone or "UTC")
     check_smooth(smooth)
@@ -157,6 +159,8 @@ def profile(
         traces, kind, columns=_columns(columns), zone=clock, strict=strict,
         users=None if user is None else [user],
     )  # fmt: skip
+    if output.resolve() in {file.resolve() for file in found.files}:
+        raise InputError(f"output must not be one of the traces, got {output}")
     if one_person or (group is None and user is None and not found.tells_people):
         found = replace(found, person="me")
     cache = None if no_cache else cache_folder()
