@@ -22,7 +22,9 @@ FLOORS = (
     {"profiles", "programs", "measures"},
     {"solvers", "release"},
     {"mechanisms"},
+    {"recipes"},
     {"studies"},
+    {"service"},
     {"cli"},
 )
 LEVEL = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -19,7 +19,17 @@ class WhereishError(Exception):
 
 
 class InputError(WhereishError, ValueError):
-    """What was given cannot be used: the message names the field and the value."""
+    """What was given cannot be used: the message names the field and the value.
+
+    Attributes
+    ----------
+    field
+        Which part of a recipe it is, like ``prior[3]``, where it was one.
+    """
+
+    def __init__(self, message: str = "", field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class FormatError(InputError):

@@ -19,6 +19,7 @@ from whereish.cli.demo import demo
 from whereish.cli.paper import paper
 from whereish.cli.profile import profile
 from whereish.cli.release import audit, obfuscate, report
+from whereish.cli.serve import keys_app, serve
 
 app = typer.Typer(
     name="whereish",
@@ -40,9 +41,11 @@ for function in (
     city,
     forget,
     paper,
+    serve,
     demo,
 ):
     app.command()(function)
+app.add_typer(keys_app, name="keys")
 
 
 def _version(asked: bool) -> None:

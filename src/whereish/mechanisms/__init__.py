@@ -6,9 +6,11 @@ from whereish.mechanisms.certificate import certify
 from whereish.mechanisms.closed import closed_form, exponential, tight_constraints
 from whereish.mechanisms.file import (
     SUFFIX,
+    audit_bytes,
     audit_file,
     is_mechanism_file,
     load_mechanism,
+    mechanism_bytes,
     save_mechanism,
 )
 from whereish.mechanisms.laplace import (
@@ -33,6 +35,7 @@ __all__ = [
     "Plan",
     "Report",
     "Reporter",
+    "audit_bytes",
     "audit_file",
     "certify",
     "check_places",
@@ -41,6 +44,7 @@ __all__ = [
     "how_far",
     "is_mechanism_file",
     "load_mechanism",
+    "mechanism_bytes",
     "obfuscate_table",
     "optimal",
     "optimal_each",

@@ -69,6 +69,11 @@ def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | No
     """
     if not isinstance(path, str | Path):
         raise InputError(f"output must be the name of a file, got {path!r}")
+    write_whole(path, mechanism_bytes(mechanism, prior), private=True)
+
+
+def mechanism_bytes(mechanism: Mechanism, prior: ArrayLike | None = None) -> bytes:
+    """Return what `save_mechanism` writes, for who sends it instead."""
     if not isinstance(mechanism, Mechanism):
         raise InputError(f"a Mechanism is needed, got {type(mechanism).__name__}")
     weights = None if prior is None else as_prior(prior, len(mechanism.inputs))
@@ -107,7 +112,7 @@ def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | No
         "mechanism": _json(told),
         "certificate": _json(certify(mechanism, weights)),
     }
-    write_whole(path, pack(arrays, about), private=True)
+    return pack(arrays, about)
 
 
 def load_mechanism(path: str | Path) -> tuple[Mechanism, Array | None]:
@@ -137,9 +142,19 @@ def audit_file(path: str | Path) -> dict[str, Any]:
     GuaranteeError
         If something it claims does not hold.
     """
-    mechanism, prior, claimed = _read(path)
+    return _audit(Path(path), *_read(path))
+
+
+def audit_bytes(content: bytes) -> dict[str, Any]:
+    """Audit what a file holds, as `audit_file` does."""
+    return _audit(Path("file"), *_parts_of(Path("file"), content))
+
+
+def _audit(
+    path: Path, mechanism: Mechanism, prior: Array | None, claimed: dict[str, Any]
+) -> dict[str, Any]:
     fresh = _plain(certify(mechanism, prior))
-    _check_claims(Path(path), claimed, fresh)
+    _check_claims(path, claimed, fresh)
     sure = ["certified", "epsilon", "epsilon_unit", "metric", "places", "outputs"]
     sure += ["ratios_checked", "worst_slack", "largest_snap_km"]
     if prior is not None:
@@ -197,6 +212,10 @@ def _read(path: str | Path) -> tuple[Mechanism, Array | None, dict[str, Any]]:
             raise
         said = getattr(wrong, "strerror", None) or wrong
         raise InputError(f"mechanism {file} cannot be read: {said}") from None
+    return _parts_of(file, content)
+
+
+def _parts_of(file: Path, content: bytes) -> tuple[Mechanism, Array | None, dict[str, Any]]:
     try:
         return _parts(content)
     except GuaranteeError as wrong:

@@ -13,6 +13,7 @@ from whereish.errors import InputError
 Array = NDArray[np.float64]
 
 PRIOR_TOLERANCE = 1e-6
+_ROUNDING = 1e-14
 METRIC_TOLERANCE = 1e-9
 GEODESIC_NOISE_KM = 5e-11
 # Beyond these, doubles run out before the mathematics does.
@@ -124,7 +125,8 @@ def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
         raise InputError(
             f"{name} must sum to 1, got a sum of {total:.6g}: divide it by its sum (--normalise)"
         )
-    return prior / total
+    # Within rounding it is left as it is, so that what was normalised once stays what it is.
+    return prior if abs(total - 1) <= _ROUNDING else prior / total
 
 
 def as_loss(name: str, value: ArrayLike, n: int, m: int, *, same: bool) -> Array:

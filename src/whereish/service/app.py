@@ -1,0 +1,379 @@
+"""The HTTP API. No endpoint takes a true location: devices draw their reports themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Request
+from fastapi import Path as InPath
+from fastapi.exceptions import RequestValidationError
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.staticfiles import StaticFiles
+
+from whereish.errors import InputError
+from whereish.profiles import embedded_city
+from whereish.recipes import Recipe
+from whereish.service import schema
+from whereish.service.database import Database
+from whereish.service.guard import Guard, Often, Rates, Refusal, answer, read_body, refuse
+from whereish.service.jobs import DONE, Job, Jobs, TooMuchError
+from whereish.service.keys import ANYONE, Keys
+from whereish.service.queue import Queue
+from whereish.service.sealing import seal_of
+from whereish.service.settings import Settings
+
+PAGE = Path(__file__).parent / "page"
+_LOOK_S = 0.15
+_STILL_THERE_S = 10.0
+_NAME = re.compile(r"[\x21-\x7e]{1,200}")
+_WORDS = {404: "there is nothing at this address", 405: "this address does not do that"}
+_DOCS = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Whereish: HTTP API</title>
+<link rel="stylesheet" href="/assets/vendor/swagger-ui.css">
+<div id="api"></div>
+<script src="/assets/vendor/swagger-ui-bundle.js"></script>
+<script src="/assets/docs.js"></script>
+</html>
+"""
+JobId = Annotated[str, InPath(description="The id of a job.", pattern="^[A-Za-z0-9_-]{24}$")]
+
+
+class Service:
+    """What the endpoints share."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.database = Database(settings.folder, settings.database)
+        self.keys = Keys(self.database)
+        self.jobs = Jobs(self.database, seal_of(settings.folder), settings.limits)
+        self.queue = Queue(settings, self.jobs)
+        self.rates = Rates(settings.limits)
+        self.streams: Counter[str] = Counter()
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        self._key_needed = not settings.is_local
+
+    def collect(self) -> Any:
+        """Yield what Prometheus is told, besides requests."""
+        states = GaugeMetricFamily("whereish_jobs", "Jobs by state.", labels=["state"])
+        for state, count in self.jobs.counts().items():
+            states.add_metric([state], count)
+        yield states
+        yield GaugeMetricFamily("whereish_solves", "Solves running here.", value=self.queue.busy)
+
+    async def ask(self, function: Any, *arguments: Any) -> Any:
+        """Ask the database: the embedded one at once, another one in a thread."""
+        if self.database.embedded:
+            return function(*arguments)
+        return await run_in_threadpool(function, *arguments)
+
+    async def key_needed(self) -> bool:
+        """Whether who asks needs a key: once keys have existed, always."""
+        if not self._key_needed:
+            exist = (
+                await self.ask(lambda: self.keys.exist) if self.keys.stale() else self.keys.exist
+            )
+            self._key_needed = exist
+        return self._key_needed
+
+    async def client(self, request: Request) -> str:
+        """Return who asks, or refuse."""
+        if not await self.key_needed():
+            return ANYONE
+        kind, _, key = request.headers.get("authorization", "").partition(" ")
+        key = key.strip() if kind.lower() == "bearer" else ""
+        if self.keys.stale():
+            client = await self.ask(self.keys.client, key)
+        else:
+            client = self.keys.client(key)
+        if client is None:
+            raise Refusal(
+                401, "key", "a key is needed: Authorization: Bearer wh_...", "Authorization",
+                {"www-authenticate": "Bearer"},
+            )  # fmt: skip
+        return str(client)
+
+    def accept(self, client: str, body: bytes, name: str | None) -> Job:
+        """Make a job of a body, or return the one that was made of it before."""
+        limits = self.settings.limits
+        if name is not None and (known := self.jobs.known(client, name, body)) is not None:
+            return known
+        self.rates.check(client, post=True)
+        recipe = Recipe.from_json(body)
+        if len(recipe.places) > limits.places:
+            raise InputError(
+                f"places must be at most {limits.places:,} for this service, got "
+                f"{len(recipe.places):,}", "places",
+            )  # fmt: skip
+        most = limits.time_limit_s
+        if recipe.time_limit_s is not None and recipe.time_limit_s > most:
+            raise InputError(f"time_limit_s must be at most {most:g} s here", "time_limit_s")
+        plan = recipe.plan(limits.memory_gb)
+        if recipe.time_limit_s is None and plan.seconds > most:
+            raise InputError(
+                f"places are too many to be done in {most:g} s: {plan.why}; give a time_limit_s, "
+                'and get the best so far, or method "auto"', "places",
+            )  # fmt: skip
+        job, new = self.jobs.accept(client, recipe, body, name)
+        if new:
+            self.queue.add(job.id)
+        return job
+
+
+def no_such_job() -> Refusal:
+    """Refuse a job that is not there, or somebody else's: nobody can tell which."""
+    return Refusal(404, "no_job", "there is no such job", "id")
+
+
+def create_app(settings: Settings) -> tuple[Guard, Service]:
+    """Make the application: everything but listening."""
+    service = Service(settings)
+    app = FastAPI(
+        title="Whereish", version=metadata.version("whereish"), description=schema.ABOUT,
+        docs_url=None, redoc_url=None, openapi_url="/openapi.json", redirect_slashes=False,
+    )  # fmt: skip
+    _errors(app)
+    often = _mechanisms(app, service)
+    _about(app, service)
+    _page(app, service)
+    plain = app.openapi
+    app.openapi = lambda: schema.complete(plain())  # type: ignore[method-assign]
+    return Guard(app, settings, service.registry, often), service
+
+
+def _errors(app: FastAPI) -> None:
+    @app.exception_handler(Refusal)
+    async def refused(request: Request, wrong: Refusal) -> Response:
+        return refuse(wrong)
+
+    @app.exception_handler(InputError)
+    async def invalid(request: Request, wrong: InputError) -> Response:
+        return refuse(Refusal(422, "invalid", str(wrong), wrong.field))
+
+    @app.exception_handler(TooMuchError)
+    async def too_much(request: Request, wrong: TooMuchError) -> Response:
+        later = {"retry-after": str(wrong.retry_after_s)}
+        return refuse(Refusal(429, "too_much", str(wrong), None, later))
+
+    @app.exception_handler(RequestValidationError)
+    async def misshapen(request: Request, wrong: RequestValidationError) -> Response:
+        # The only thing that FastAPI itself validates is an id.
+        return refuse(no_such_job())
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, wrong: HTTPException) -> Response:
+        code = {404: "no_address", 405: "method"}.get(wrong.status_code, "http")
+        message = _WORDS.get(wrong.status_code, "this cannot be done")
+        told = dict(wrong.headers or {})
+        field = "method" if wrong.status_code == 405 else "path"
+        return refuse(Refusal(wrong.status_code, code, message, field, told))
+
+
+def _mechanisms(app: FastAPI, service: Service) -> Often:
+    limits = service.settings.limits
+
+    async def own(request: Request, id_: str) -> tuple[str, Job]:
+        client = await service.client(request)
+        service.rates.check(client)
+        job = await service.ask(service.jobs.get, client, id_)
+        if job is None:
+            raise no_such_job()
+        return client, job
+
+    @app.post("/v1/mechanisms", status_code=202, **schema.of("post"))
+    async def build_a_mechanism(request: Request) -> Response:
+        """Take a recipe and build its mechanism. The answer is a job to come back for."""
+        client = await service.client(request)
+        name = request.headers.get("idempotency-key")
+        if name is not None and not _NAME.fullmatch(name):
+            raise InputError(
+                "Idempotency-Key must be 1 to 200 visible characters", "Idempotency-Key"
+            )
+        body = await read_body(request, limits.body_bytes)
+        job = await run_in_threadpool(service.accept, client, body, name)
+        return answer(202, job.content, {"location": f"/v1/mechanisms/{job.id}"})
+
+    @app.get("/v1/mechanisms/{id}", **schema.of("get"))
+    async def how_far_it_is(request: Request, id: JobId) -> Response:
+        """Tell the state of a job."""
+        return answer(200, (await own(request, id))[1].content)
+
+    @app.get("/v1/mechanisms/{id}/events", **schema.of("events"))
+    async def watch_it(request: Request, id: JobId) -> Response:
+        """Stream the state of a job, whenever it changes, until it has ended."""
+        client, job = await own(request, id)
+        if service.streams[client] >= limits.streams_per_key:
+            raise Refusal(
+                429, "too_many_streams", "there are too many streams with this key", None,
+                {"retry-after": "5"},
+            )  # fmt: skip
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        told = _events(service, client, job)
+        return StreamingResponse(told, 200, headers, "text/event-stream")
+
+    @app.get("/v1/mechanisms/{id}/file", **schema.of("file"))
+    async def fetch_the_file(request: Request, id: JobId) -> Response:
+        """Return the certified file of a job that is done."""
+        client, job = await own(request, id)
+        if job.state != DONE or job.etag is None:
+            message = f"there is no file, because the job is {job.state}"
+            later = {} if job.is_final else {"retry-after": "1"}
+            raise Refusal(409, "no_file", message, "state", later)
+        headers = {
+            "etag": f'"{job.etag}"',
+            "cache-control": "private, no-cache",
+            "content-disposition": 'attachment; filename="mechanism.whereish"',
+        }
+        if job.etag in re.findall(r"[0-9a-f]{64}", request.headers.get("if-none-match", "")):
+            return Response(status_code=304, headers=headers)
+        found = await run_in_threadpool(service.jobs.file, client, id)
+        if found is None:
+            raise no_such_job()
+        if hashlib.sha256(found[1]).hexdigest() != job.etag:
+            raise Refusal(500, "damaged", "the file was changed since it was certified: withheld")
+        return Response(found[1], 200, headers, "application/octet-stream")
+
+    @app.delete("/v1/mechanisms/{id}", status_code=204, **schema.of("delete"))
+    async def forget_it(request: Request, id: JobId) -> Response:
+        """Cancel a job if it is not done, and forget everything about it."""
+        client, _ = await own(request, id)
+        if not await run_in_threadpool(service.jobs.delete, client, id):
+            raise no_such_job()
+        await run_in_threadpool(service.queue.forget, id)
+        return Response(status_code=204)
+
+    return Often("/v1/mechanisms/{id}", r"/v1/mechanisms/([A-Za-z0-9_-]{24})", how_far_it_is)
+
+
+async def _events(service: Service, client: str, job: Job | None) -> AsyncIterator[bytes]:
+    service.streams[client] += 1
+    before, quiet = b"", 0.0
+    try:
+        while job is not None:
+            now = job.content
+            if now != before:
+                yield b"event: state\ndata: " + now + b"\n\n"
+                before, quiet = now, 0.0
+            if job.is_final:
+                return
+            await asyncio.sleep(_LOOK_S)
+            quiet += _LOOK_S
+            if quiet > _STILL_THERE_S:
+                yield b": still there\n\n"
+                quiet = 0.0
+            job = await service.ask(service.jobs.get, client, job.id)
+        yield b'event: gone\ndata: {"state": "gone"}\n\n'
+    finally:
+        service.streams[client] -= 1
+
+
+def _about(app: FastAPI, service: Service) -> None:
+    settings = service.settings
+
+    @app.get("/healthz", **schema.of("healthz"))
+    async def is_it_alive() -> Response:
+        """Tell that the process answers."""
+        return answer(200, {"status": "alive"})
+
+    @app.get("/readyz", **schema.of("readyz"))
+    async def is_it_ready() -> Response:
+        """Tell whether jobs can be taken and built."""
+        try:
+            await run_in_threadpool(service.jobs.counts)
+        except Exception:
+            raise Refusal(503, "database", "the database does not answer") from None
+        if not service.queue.ready:
+            raise Refusal(503, "queue", "the queue has not started, or is stopping")
+        return answer(200, {"status": "ready"})
+
+    @app.get("/metrics", **schema.of("metrics"))
+    async def metrics(request: Request) -> Response:
+        """Tell Prometheus how it goes. There is nothing of anybody in it."""
+        await service.client(request)
+        content = await run_in_threadpool(generate_latest, service.registry)
+        return Response(content, media_type="text/plain; version=0.0.4")
+
+    @app.get("/v1/about", **schema.of("about"))
+    async def about() -> Response:
+        """Tell what this service is and allows."""
+        tiles = None
+        if settings.tiles is not None:
+            local = settings.tiles.endswith(".pmtiles")
+            tiles = {
+                "url": "/tiles.pmtiles" if local else settings.tiles,
+                "kind": "pmtiles" if local else "raster",
+                "attribution": "",
+            }
+        limits = settings.limits
+        return answer(
+            200,
+            {
+                "version": metadata.version("whereish"),
+                "key_needed": await service.key_needed(),
+                "limits": {
+                    "places": limits.places,
+                    "body_bytes": limits.body_bytes,
+                    "time_limit_s": limits.time_limit_s,
+                    "memory_gb": limits.memory_gb,
+                },
+                "tiles": tiles,
+            },
+        )
+
+
+def _page(app: FastAPI, service: Service) -> None:
+    fresh = {"cache-control": "no-cache"}
+    city = embedded_city()
+    backdrop = city.backdrop
+    told = {
+        "name": "Paris, a made-up person",
+        "latlon": [] if city.places.latlon is None else city.places.latlon.round(7).tolist(),
+        "cell_km": city.places.cell_km,
+        "prior": city.prior.tolist(),
+        "lines": [] if backdrop is None else [[list(p) for p in line] for line in backdrop.lines],
+        "names": []
+        if backdrop is None
+        else [{"name": name, "latlon": [lat, lon]} for name, lat, lon in backdrop.names],
+    }
+
+    @app.get("/city.json", include_in_schema=False)
+    async def embedded() -> Response:
+        return answer(200, told, fresh)
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return FileResponse(PAGE / "index.html", headers=fresh)
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def icon() -> Response:
+        return Response(status_code=204)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return Response(_DOCS, 200, fresh, "text/html")
+
+    tiles = service.settings.tiles
+    if tiles is not None and tiles.endswith(".pmtiles") and "://" not in tiles:
+
+        @app.get("/tiles.pmtiles", include_in_schema=False)
+        async def local_tiles() -> Response:
+            return FileResponse(tiles, headers=fresh)
+
+    class Assets(StaticFiles):
+        def file_response(self, *args: Any, **kwargs: Any) -> Response:
+            made = super().file_response(*args, **kwargs)
+            made.headers["cache-control"] = "no-cache"
+            return made
+
+    app.mount("/assets", Assets(directory=PAGE, check_dir=False), name="assets")

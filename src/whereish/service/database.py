@@ -1,0 +1,128 @@
+"""The database: an embedded SQLite file, or PostgreSQL, with the same few statements for both."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from whereish.errors import InputError
+
+# {bytes} is what a database calls bytes.
+_TABLES = (
+    """CREATE TABLE IF NOT EXISTS jobs (
+        client TEXT NOT NULL, id TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
+        created DOUBLE PRECISION NOT NULL, changed DOUBLE PRECISION NOT NULL,
+        about TEXT NOT NULL, recipe {bytes}, progress TEXT, error TEXT,
+        deaths INTEGER NOT NULL DEFAULT 0, owner TEXT, etag TEXT, file {bytes},
+        PRIMARY KEY (client, id))""",
+    "CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state, changed)",
+    """CREATE TABLE IF NOT EXISTS once (
+        client TEXT NOT NULL, name TEXT NOT NULL, body TEXT NOT NULL, job TEXT NOT NULL,
+        PRIMARY KEY (client, name))""",
+    "CREATE INDEX IF NOT EXISTS once_by_job ON once (job)",
+    """CREATE TABLE IF NOT EXISTS keys (
+        id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,
+        created DOUBLE PRECISION NOT NULL)""",
+    "CREATE TABLE IF NOT EXISTS servers (name TEXT PRIMARY KEY, seen DOUBLE PRECISION NOT NULL)",
+)
+_CONNECTIONS = 8
+_PATIENCE_S = 20.0
+
+
+class Database:
+    """A pool of connections that speak either dialect."""
+
+    def __init__(self, folder: Path, url: str | None = None) -> None:
+        self.embedded = url is None
+        self._url = str(folder / "whereish.sqlite") if url is None else url
+        self._idle: queue.LifoQueue[Any] = queue.LifoQueue()
+        self._room = queue.LifoQueue[None]()
+        for _ in range(_CONNECTIONS):
+            self._room.put(None)
+        with self.transaction() as run:
+            for statement in _TABLES:
+                run(statement.replace("{bytes}", "BLOB" if self.embedded else "BYTEA"))
+        if self.embedded:
+            Path(self._url).chmod(0o600)
+
+    def _connect(self) -> Any:
+        if self.embedded:
+            made = sqlite3.connect(
+                self._url, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
+            )
+            # What is deleted is overwritten; what is committed survives the power.
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+                made.execute(f"PRAGMA {pragma}")
+            return made
+        import psycopg
+
+        try:
+            return psycopg.connect(self._url, autocommit=True, connect_timeout=10)
+        except psycopg.Error:
+            raise InputError(
+                "database must be a PostgreSQL that can be reached, and it cannot: check the URL, "
+                "the password and that the server runs"
+            ) from None
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        self._room.get(timeout=_PATIENCE_S)
+        try:
+            try:
+                connection = self._idle.get_nowait()
+                if not self.embedded and connection.closed:
+                    connection = self._connect()
+            except queue.Empty:
+                connection = self._connect()
+            try:
+                yield connection
+            except BaseException:
+                # Who knows in what state it is: a new one costs little.
+                connection.close()
+                raise
+            self._idle.put(connection)
+        finally:
+            self._room.put(None)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Yield a function that runs statements, all or none of which happen."""
+        with self._connection() as connection:
+            cursor = connection.cursor()
+
+            def run(statement: str, values: Sequence[Any] = ()) -> Any:
+                return cursor.execute(self._spoken(statement), values)
+
+            cursor.execute("BEGIN IMMEDIATE" if self.embedded else "BEGIN")
+            try:
+                yield run
+                cursor.execute("COMMIT")
+            except BaseException:
+                if not self.embedded and connection.closed:
+                    raise
+                cursor.execute("ROLLBACK")
+                raise
+
+    def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with self._connection() as connection:
+            found = connection.execute(self._spoken(statement), values)
+            return [tuple(row) for row in found.fetchall()]
+
+    def write(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Run one statement and return how many rows it touched."""
+        with self._connection() as connection:
+            return int(connection.execute(self._spoken(statement), values).rowcount)
+
+    def wipe(self) -> None:
+        """See to it that nothing deleted can be read from the files any more."""
+        if self.embedded:
+            with self._connection() as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def _spoken(self, statement: str) -> str:
+        return statement if self.embedded else statement.replace("?", "%s")

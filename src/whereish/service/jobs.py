@@ -1,0 +1,351 @@
+"""Jobs in the database: accepted once, built once, forgotten when told to or when their time is up.
+
+::
+
+    queued -> running -> done        the file is there
+                      -> failed      the recipe cannot be built; the error says why
+                      -> parked      its worker died three times
+    a deleted job is nowhere
+
+The recipe is kept, sealed, until the job has ended, and not a moment longer.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from whereish.errors import InputError, WhereishError
+from whereish.recipes import Recipe
+from whereish.service.database import Database
+from whereish.service.sealing import Seal
+from whereish.service.settings import Limits
+
+QUEUED, RUNNING, DONE, FAILED, PARKED = "queued", "running", "done", "failed", "parked"
+OPEN, FINAL = (QUEUED, RUNNING), (DONE, FAILED, PARKED)
+DEATHS = 3
+
+_COLUMNS = "id, state, created, changed, about, progress, error, etag"
+
+
+class TooMuchError(WhereishError):
+    """There is no room for another job now."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a client may know of a job."""
+
+    id: str
+    state: str
+    created: float
+    changed: float
+    about: dict[str, Any]
+    progress: dict[str, Any] | None
+    error: dict[str, Any] | None
+    etag: str | None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing will change any more."""
+        return self.state in FINAL
+
+    @cached_property
+    def content(self) -> bytes:
+        """What is sent: JSON."""
+        return json.dumps(self.document(), allow_nan=False).encode()
+
+    def document(self) -> dict[str, Any]:
+        """Return what is told."""
+        return {
+            "id": self.id,
+            "state": self.state,
+            "created": datetime.fromtimestamp(self.created, UTC).isoformat(timespec="milliseconds"),
+            **self.about,
+            "progress": self.progress,
+            "error": self.error,
+        }
+
+
+class Jobs:
+    """The jobs of a service. Whatever is asked for is asked for by a client, and is its own."""
+
+    def __init__(self, database: Database, seal: Seal, limits: Limits) -> None:
+        self._database = database
+        self._seal = seal
+        self._limits = limits
+        # How far the solves of this server are. The embedded database has no other writer, so
+        # that what was read of a job stays true until this process changes it.
+        self._live: dict[str, dict[str, Any]] = {}
+        self._told_at: dict[str, float] = {}
+        self._seen: dict[str, dict[str, Job]] = {}
+        self._changes = 0
+        self._accepting = threading.Lock()
+
+    def known(self, client: str, name: str, body: bytes) -> Job | None:
+        """Return the job that was accepted under this Idempotency-Key before.
+
+        Raises
+        ------
+        InputError
+            If it was used for another recipe.
+        """
+        rows = self._database.read(
+            "SELECT body, job FROM once WHERE client = ? AND name = ?",
+            (client, self._seal.digest(name.encode())),
+        )
+        if not rows:
+            return None
+        if rows[0][0] != self._seal.digest(body):
+            raise InputError(
+                "Idempotency-Key must be new for a new recipe, and this one was used for another",
+                "Idempotency-Key",
+            )
+        return self.get(client, rows[0][1])
+
+    def accept(
+        self, client: str, recipe: Recipe, body: bytes, name: str | None
+    ) -> tuple[Job, bool]:
+        """Keep a recipe as a job, and tell whether it is new.
+
+        Raises
+        ------
+        TooMuchError
+            If the queue is full.
+        """
+        plan = recipe.plan(self._limits.memory_gb)
+        about = {
+            "places": len(recipe.places),
+            "outputs": recipe.reports,
+            "method": recipe.method,
+            "epsilon_per_km": recipe.epsilon_per_km,
+            "estimate": {"seconds": round(plan.seconds, 3), "memory_gb": round(plan.memory_gb, 3)},
+        }
+        id_, now = secrets.token_urlsafe(18), time.time()
+        sealed = self._seal.close(body, id_)
+        # One at a time in this process: the database has to be asked by nobody in vain.
+        with self._accepting, self._database.transaction() as run:
+            if not self._database.embedded:
+                run("LOCK TABLE once IN SHARE ROW EXCLUSIVE MODE")
+            if name is not None:
+                key = self._seal.digest(name.encode())
+                found = run(
+                    "SELECT body, job FROM once WHERE client = ? AND name = ?", (client, key)
+                ).fetchall()
+                if found and found[0][0] == self._seal.digest(body):
+                    rows = run(
+                        f"SELECT {_COLUMNS} FROM jobs WHERE client = ? AND id = ?",  # noqa: S608
+                        (client, found[0][1]),
+                    ).fetchall()
+                    return self._job(rows[0]), False
+                if found:
+                    raise InputError(
+                        "Idempotency-Key must be new for a new recipe, and this one was used for "
+                        "another", "Idempotency-Key",
+                    )  # fmt: skip
+            self._check_room(run, client)
+            run(
+                "INSERT INTO jobs (client, id, state, created, changed, about, recipe) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (client, id_, QUEUED, now, now, json.dumps(about), sealed),
+            )
+            if name is not None:
+                run(
+                    "INSERT INTO once VALUES (?, ?, ?, ?)",
+                    (client, key, self._seal.digest(body), id_),
+                )
+        return Job(id_, QUEUED, now, now, about, None, None, None), True
+
+    def _check_room(self, run: Any, client: str) -> None:
+        ((waiting,),) = run("SELECT COUNT(*) FROM jobs WHERE state = ?", (QUEUED,)).fetchall()
+        if waiting >= self._limits.queue:
+            raise TooMuchError(f"the queue is full: {waiting} jobs are waiting", 10)
+        ((own,),) = run("SELECT COUNT(*) FROM jobs WHERE client = ?", (client,)).fetchall()
+        if own >= self._limits.jobs_per_key:
+            raise TooMuchError(
+                f"there are {own} jobs of this key already: delete those whose file you have", 10
+            )
+
+    def get(self, client: str, id_: str) -> Job | None:
+        """Return a job, if there is one and it is this client's.
+
+        Somebody else's is looked for, and not found, exactly like one that never was.
+        """
+        seen = self._seen.get(id_, {}).get(client)
+        if seen is not None:
+            return seen
+        mark = self._changes
+        rows = self._database.read(
+            f"SELECT {_COLUMNS} FROM jobs WHERE client = ? AND id = ?",  # noqa: S608
+            (client, id_),
+        )
+        if not rows:
+            return None
+        job = self._job(rows[0])
+        if self._database.embedded and mark == self._changes:
+            self._seen[id_] = {client: job}
+        return job
+
+    def _changed(self, id_: str) -> None:
+        self._changes += 1
+        self._seen.pop(id_, None)
+
+    def _job(self, row: tuple[Any, ...]) -> Job:
+        id_, state, created, changed, about, progress, error, etag = row
+        far = self._live.get(id_) if state == RUNNING else None
+        if far is None and progress is not None:
+            far = json.loads(progress)
+        wrong = None if error is None else json.loads(error)
+        return Job(id_, state, created, changed, json.loads(about), far, wrong, etag)
+
+    def file(self, client: str, id_: str) -> tuple[str, bytes] | None:
+        """Return the digest and the bytes of a job's file, if it is done."""
+        rows = self._database.read(
+            "SELECT etag, file FROM jobs WHERE client = ? AND id = ? AND state = ?",
+            (client, id_, DONE),
+        )
+        if not rows:
+            return None
+        return rows[0][0], self._seal.open(bytes(rows[0][1]), f"file {id_}")
+
+    def delete(self, client: str, id_: str) -> bool:
+        """Forget a job and everything about it; tell whether there was one."""
+        with self._database.transaction() as run:
+            run("DELETE FROM once WHERE client = ? AND job = ?", (client, id_))
+            gone = run("DELETE FROM jobs WHERE client = ? AND id = ?", (client, id_)).rowcount
+        if gone:
+            self._forget(id_)
+            self._database.wipe()
+        return bool(gone)
+
+    def _forget(self, id_: str) -> None:
+        self._changed(id_)
+        self._live.pop(id_, None)
+        self._told_at.pop(id_, None)
+
+    # --- what the workers do ------------------------------------------------------------------
+
+    def claim(self, id_: str, owner: str) -> bytes | None:
+        """Take a job to build it, and return its recipe; None if there is nothing left to do."""
+        with self._database.transaction() as run:
+            mine = run(
+                "UPDATE jobs SET state = ?, owner = ?, changed = ? "
+                "WHERE id = ? AND state IN (?, ?)",
+                (RUNNING, owner, time.time(), id_, *OPEN),
+            ).rowcount
+            if not mine:
+                return None
+            ((sealed,),) = run("SELECT recipe FROM jobs WHERE id = ?", (id_,)).fetchall()
+        self._changed(id_)
+        return self._seal.open(bytes(sealed), id_)
+
+    def tell(self, id_: str, progress: dict[str, Any]) -> None:
+        """Say how far a solve has come."""
+        self._live[id_] = progress
+        self._changed(id_)
+        now = time.monotonic()
+        if not self._database.embedded and now - self._told_at.get(id_, 0.0) > 1.0:
+            self._told_at[id_] = now
+            self._database.write(
+                "UPDATE jobs SET progress = ?, changed = ? WHERE id = ? AND state = ?",
+                (json.dumps(progress), time.time(), id_, RUNNING),
+            )
+
+    def is_wanted(self, id_: str, owner: str) -> bool:
+        """Tell whether a job is still there, and still this owner's to build."""
+        return bool(
+            self._database.read("SELECT 1 FROM jobs WHERE id = ? AND owner = ?", (id_, owner))
+        )
+
+    def finish(self, id_: str, owner: str, etag: str, file: bytes, result: dict[str, Any]) -> bool:
+        """Keep the file of a job, and nothing of its recipe. Only its owner can, and only once."""
+        return self._end(
+            id_, owner, DONE,
+            progress=json.dumps(result), etag=etag, file=self._seal.close(file, f"file {id_}"),
+        )  # fmt: skip
+
+    def fail(self, id_: str, owner: str, error: dict[str, Any]) -> bool:
+        """End a job with an error."""
+        return self._end(id_, owner, FAILED, error=json.dumps(error))
+
+    def died(self, id_: str, owner: str) -> bool:
+        """Count a worker that died over a job; tell whether the job is parked now."""
+        with self._database.transaction() as run:
+            run("UPDATE jobs SET deaths = deaths + 1 WHERE id = ? AND owner = ?", (id_, owner))
+            rows = run("SELECT deaths FROM jobs WHERE id = ?", (id_,)).fetchall()
+        self._live.pop(id_, None)
+        self._changed(id_)
+        if not rows or rows[0][0] < DEATHS:
+            return False
+        message = (
+            f"the worker died {rows[0][0]} times over this recipe, so that it is not tried again: "
+            "it may need more memory than there is; delete it, and try fewer places or a dilation"
+        )
+        error = {"code": "parked", "message": message, "field": None}
+        self._end(id_, owner, PARKED, error=json.dumps(error))
+        return True
+
+    def _end(self, id_: str, owner: str, state: str, **columns: Any) -> bool:
+        names = "".join(f", {name} = ?" for name in columns)
+        ended = self._database.write(
+            f"UPDATE jobs SET state = ?, changed = ?, recipe = NULL{names} "  # noqa: S608
+            "WHERE id = ? AND owner = ? AND state = ?",
+            (state, time.time(), *columns.values(), id_, owner, RUNNING),
+        )
+        self._forget(id_)
+        if ended:
+            self._database.wipe()
+        return bool(ended)
+
+    # --- housekeeping -------------------------------------------------------------------------
+
+    def open_since(self, age_s: float) -> list[str]:
+        """Return the ids of jobs that have not ended, and did not change for so long."""
+        rows = self._database.read(
+            "SELECT id FROM jobs WHERE state IN (?, ?) AND changed <= ?",
+            (*OPEN, time.time() - age_s),
+        )
+        return [id_ for (id_,) in rows]
+
+    def expire(self, retention_s: float) -> list[str]:
+        """Forget jobs that ended so long ago, and return their ids."""
+        before = time.time() - retention_s
+        with self._database.transaction() as run:
+            old = run(
+                "SELECT id FROM jobs WHERE state IN (?, ?, ?) AND changed < ?", (*FINAL, before)
+            ).fetchall()
+            for (id_,) in old:
+                run("DELETE FROM once WHERE job = ?", (id_,))
+                run("DELETE FROM jobs WHERE id = ?", (id_,))
+        for (id_,) in old:
+            self._forget(id_)
+        if old:
+            self._database.wipe()
+        return [id_ for (id_,) in old]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many jobs are in which state."""
+        rows = self._database.read("SELECT state, COUNT(*) FROM jobs GROUP BY state")
+        return dict.fromkeys((*OPEN, *FINAL), 0) | {state: int(n) for state, n in rows}
+
+    def alive(self, server: str, silent_s: float) -> list[str]:
+        """Say that a server lives; return those silent for so long, and forget them."""
+        now = time.time()
+        with self._database.transaction() as run:
+            run(
+                "INSERT INTO servers VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET seen = ?",
+                (server, now, now),
+            )
+            lost = run("SELECT name FROM servers WHERE seen < ?", (now - silent_s,)).fetchall()
+            run("DELETE FROM servers WHERE seen < ?", (now - silent_s,))
+        return [name for (name,) in lost]

@@ -1,0 +1,102 @@
+"""API keys: shown once, kept as a digest, compared in constant time."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from whereish.errors import InputError
+from whereish.service.database import Database
+
+# Who a request comes from where no keys exist: whoever is on this machine.
+ANYONE = "local"
+_KEY = re.compile(r"wh_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_NAME = re.compile(r"[\w .@-]{1,60}")
+_FRESH_S = 1.0
+
+
+@dataclass(frozen=True)
+class Key:
+    """What is known of a key: not the key."""
+
+    id: str
+    name: str
+    created: str
+
+
+class Keys:
+    """The keys of a service."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: dict[str, str] = {}
+        self._read_at = -_FRESH_S
+        self._lock = threading.Lock()
+
+    def add(self, name: str) -> str:
+        """Make a key and return it. It cannot be shown again: only a digest is kept."""
+        if not _NAME.fullmatch(name):
+            raise InputError("name must be 1 to 60 letters, digits, spaces or . @ _ -")
+        id_, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+        with self._database.transaction() as run:
+            if run("SELECT 1 FROM keys WHERE name = ?", (name,)).fetchall():
+                raise InputError(f"name must be new, and there is a key named {name!r} already")
+            run("INSERT INTO keys VALUES (?, ?, ?, ?)", (id_, name, _digest(secret), time.time()))
+        return f"wh_{id_}_{secret}"
+
+    def list(self) -> list[Key]:
+        """Return the keys, oldest first."""
+        rows = self._database.read("SELECT id, name, created FROM keys ORDER BY created, id")
+        return [
+            Key(id_, name, datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"))
+            for id_, name, at in rows
+        ]
+
+    def revoke(self, name: str) -> None:
+        """Forget a key, by its name or id, with all its jobs: servers refuse it within a second."""
+        with self._database.transaction() as run:
+            found = run("SELECT id FROM keys WHERE name = ? OR id = ?", (name, name)).fetchall()
+            if not found:
+                raise InputError("name must be that of a key: whereish keys list shows them")
+            for (id_,) in found:
+                run("DELETE FROM keys WHERE id = ?", (id_,))
+                run("DELETE FROM once WHERE client = ?", (id_,))
+                run("DELETE FROM jobs WHERE client = ?", (id_,))
+        self._database.wipe()
+
+    @property
+    def exist(self) -> bool:
+        """Whether there are any."""
+        return bool(self._digests())
+
+    def stale(self) -> bool:
+        """Whether the next look at a key asks the database."""
+        return time.monotonic() - self._read_at > _FRESH_S
+
+    def client(self, key: str) -> str | None:
+        """Return whose key it is, or None. It takes as long for one that is not known."""
+        match = _KEY.fullmatch(key)
+        id_, secret = match.groups() if match else ("", "")
+        digests = self._digests()
+        expected = digests.get(id_, "0" * 64)
+        right = hmac.compare_digest(expected, _digest(secret))
+        return id_ if right and id_ in digests else None
+
+    def _digests(self) -> dict[str, str]:
+        if self.stale():
+            with self._lock:
+                if self.stale():
+                    self._known = dict(self._database.read("SELECT id, digest FROM keys"))
+                    self._read_at = time.monotonic()
+        return self._known
+
+
+def _digest(secret: str) -> str:
+    # 256 random bits need no slow digest: there is nothing to guess.
+    return hashlib.sha256(secret.encode()).hexdigest()

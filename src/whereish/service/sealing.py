@@ -1,0 +1,72 @@
+"""What is kept of a job is kept sealed: a copy of the database shows nobody's prior.
+
+AES-256-GCM with a secret that is not in the database: a file beside the embedded one, or an
+environment variable that several servers share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+from whereish.errors import InputError
+from whereish.files import write_whole
+from whereish.service.settings import SECRET_VARIABLE
+
+_NONCE = 12
+
+
+class Seal:
+    """Seals bytes, opens them again, and makes digests that mean nothing to anyone else."""
+
+    def __init__(self, secret: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._cipher = AESGCM(hashlib.sha256(b"seal" + secret).digest())
+        self._digest_key = hashlib.sha256(b"digest" + secret).digest()
+
+    def __repr__(self) -> str:
+        return "Seal()"
+
+    def close(self, content: bytes, label: str) -> bytes:
+        """Seal bytes; they open under the same label only."""
+        nonce = os.urandom(_NONCE)
+        return nonce + self._cipher.encrypt(nonce, content, label.encode())
+
+    def open(self, sealed: bytes, label: str) -> bytes:
+        """Open what was sealed.
+
+        Raises
+        ------
+        InputError
+            If it was sealed with another secret, or changed.
+        """
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], label.encode())
+        except InvalidTag:
+            raise InputError(
+                f"the secret must be the one that the database was written with: check "
+                f"{SECRET_VARIABLE} or the file named secret"
+            ) from None
+
+    def digest(self, content: bytes) -> str:
+        """Return a keyed digest."""
+        return hmac.new(self._digest_key, content, hashlib.sha256).hexdigest()
+
+
+def seal_of(folder: Path) -> Seal:
+    """Return the seal of a service: of the variable, or of the file, which is made when missing."""
+    told = os.environ.get(SECRET_VARIABLE)
+    if told is not None:
+        if len(told) < 32:
+            raise InputError(f"{SECRET_VARIABLE} must have at least 32 characters, got {len(told)}")
+        return Seal(told.encode())
+    file = folder / "secret"
+    if not file.exists():
+        write_whole(file, secrets.token_hex(32).encode() + b"\n", private=True)
+    return Seal(file.read_bytes().strip())

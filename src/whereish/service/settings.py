@@ -1,0 +1,133 @@
+"""What a service may be told: where it listens and keeps things, and how much it lets anyone do."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from whereish.errors import InputError
+from whereish.places.checks import as_number, as_whole
+from whereish.threads import cores
+
+SECRET_VARIABLE = "WHEREISH_SECRET"  # noqa: S105
+DATABASE_VARIABLE = "WHEREISH_DATABASE"
+_DURATION = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a service lets anyone do. Each is tested at the limit and one past it."""
+
+    body_bytes: int = 8 * 2**20
+    places: int = 2000
+    memory_gb: float = 8.0
+    time_limit_s: float = 900.0
+    queue: int = 1000
+    jobs_per_key: int = 200
+    posts_per_minute: int = 600
+    reads_per_second: int = 20_000
+    streams_per_key: int = 100
+
+    def __post_init__(self) -> None:
+        for name in (
+            "body_bytes", "places", "queue", "jobs_per_key", "posts_per_minute",
+            "reads_per_second", "streams_per_key",
+        ):  # fmt: skip
+            as_whole(name, getattr(self, name))
+        as_number("memory_gb", self.memory_gb, unit="GB")
+        as_number("time_limit_s", self.time_limit_s, unit="seconds")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything a service is told.
+
+    Attributes
+    ----------
+    folder
+        Where the embedded database and the secret are kept: only its owner may look inside.
+    database
+        A PostgreSQL URL, for several servers; None for the embedded SQLite file.
+    workers
+        How many solves may run at a time, each in a process of its own.
+    retention_s
+        How long a finished job and its file are kept when nobody deletes them.
+    hosts
+        Names this service answers to, besides the one it listens on.
+    tiles
+        A tile address or a local PMTiles file that the page may show; none unless set.
+    """
+
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int = 8765
+    database: str | None = None
+    workers: int = field(default_factory=cores)
+    retention_s: float = 86_400.0
+    limits: Limits = Limits()
+    hosts: tuple[str, ...] = ()
+    tiles: str | None = None
+    name: str = field(default_factory=socket.gethostname)
+
+    def __post_init__(self) -> None:
+        as_whole("workers", self.workers)
+        as_number("retention_s", self.retention_s, unit="seconds")
+        if not 0 <= self.port <= 65535:
+            raise InputError(f"port must be from 0 to 65535, got {self.port}")
+        if self.database is not None and not self.database.startswith(
+            ("postgresql://", "postgres://")
+        ):
+            raise InputError("database must be a URL like postgresql://user@host/name")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def server(self) -> str:
+        """What this server is called among those that share a database; the same after a crash."""
+        return "embedded" if self.database is None else f"{self.name}:{self.port}"
+
+
+def duration_s(text: str, name: str = "retention") -> float:
+    """Read a duration with its unit.
+
+    >>> duration_s("90m"), duration_s("1d")
+    (5400.0, 86400.0)
+    """
+    number, unit = text.strip()[:-1], text.strip()[-1:].lower()
+    try:
+        value = float(number) * _DURATION[unit]
+    except (ValueError, KeyError):
+        raise InputError(
+            f"{name} must be a duration with its unit, like 90m, 24h or 7d, got {text!r}"
+        ) from None
+    return as_number(name, value, unit="seconds")
+
+
+def default_folder() -> Path:
+    """Return where a service keeps what it has to keep, when nothing else is said."""
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "whereish"
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder that only its owner may enter; refuse one that cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as wrong:
+        raise InputError(
+            f"folder must be one that can be written, got {folder}: {wrong.strerror}"
+        ) from None
+    return folder

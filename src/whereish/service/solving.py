@@ -1,0 +1,160 @@
+"""Solves in processes of their own: warm before they are needed, limited, and stoppable."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+_LONGEST_LINE = 1 << 16
+_LARGEST_FILE = 4 * 2**30
+_LOOK_S = 0.25
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a solve: a file, or an error, or neither when the process died."""
+
+    file: bytes | None = None
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+
+
+class Worker:
+    """One process for one recipe. It warms up until it is given one."""
+
+    def __init__(self) -> None:
+        # One thread a solve for mathematics that brings its own: ours are counted by cores.
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        environment.pop("WHEREISH_SECRET", None)
+        environment.pop("WHEREISH_DATABASE", None)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "whereish.service.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+        )
+        self._news: queue.Queue[Outcome | dict[str, Any]] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it now, whatever it does."""
+        self._process.kill()
+
+    def solve(
+        self,
+        recipe: bytes,
+        memory_gb: float,
+        time_limit_s: float,
+        progress: Callable[[dict[str, Any]], object],
+        wanted: Callable[[], bool],
+    ) -> Outcome:
+        """Give it its recipe and wait for what comes of it. It is gone when this returns."""
+        order = {"length": len(recipe), "memory_gb": memory_gb}
+        end = time.monotonic() + time_limit_s
+        try:
+            stdin = self._process.stdin
+            if stdin is not None:
+                stdin.write(json.dumps(order).encode() + b"\n" + recipe)
+                stdin.flush()
+            while True:
+                try:
+                    news = self._news.get(timeout=_LOOK_S)
+                except queue.Empty:
+                    news = {}
+                if isinstance(news, Outcome):
+                    return news
+                if news:
+                    progress(news)
+                if not wanted():
+                    return Outcome(error={"code": "cancelled", "message": "", "field": None})
+                if time.monotonic() > end:
+                    message = (
+                        f"it took longer than the {time_limit_s:g} s that this service allows: "
+                        "give a time_limit_s, and the best so far is what you get"
+                    )
+                    return Outcome(
+                        error={"code": "time", "message": message, "field": "time_limit_s"}
+                    )
+        except BrokenPipeError:
+            return Outcome()
+        finally:
+            self.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    try:
+                        pipe.close()
+                    except OSError:
+                        continue
+
+    def _read(self) -> None:
+        """Read its lines until there are no more; what makes no sense is its death."""
+        try:
+            stdout = self._process.stdout
+            while stdout is not None and (line := stdout.readline(_LONGEST_LINE)):
+                said = json.loads(line)
+                if "progress" in said:
+                    self._news.put(said["progress"])
+                elif "error" in said:
+                    self._news.put(Outcome(error=said["error"]))
+                elif "file" in said and 0 < said["file"] <= _LARGEST_FILE:
+                    file = stdout.read(said["file"])
+                    if len(file) == said["file"]:
+                        self._news.put(Outcome(file, said["result"]))
+        except (ValueError, OSError, KeyError, TypeError):
+            pass
+        self._news.put(Outcome())
+
+
+class Workers:
+    """As many workers as may solve at a time, and one that is warm before it is needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spare: Worker | None = None
+        self._busy: set[Worker] = set()
+        self.stopping = False
+
+    def warm(self) -> None:
+        """Start a worker ahead of time."""
+        with self._lock:
+            if not self.stopping and (self._spare is None or not self._spare.is_alive):
+                self._spare = Worker()
+
+    def take(self) -> Worker:
+        """Return a worker; the next one begins to warm up."""
+        with self._lock:
+            worker = self._spare
+            self._spare = None
+        if worker is None or not worker.is_alive:
+            worker = Worker()
+        self.warm()
+        with self._lock:
+            self._busy.add(worker)
+        return worker
+
+    def give_back(self, worker: Worker) -> None:
+        """Say that a worker is done with."""
+        with self._lock:
+            self._busy.discard(worker)
+
+    def stop(self) -> None:
+        """End them all. Their jobs stay as they are, to be taken up again."""
+        self.stopping = True
+        with self._lock:
+            for worker in (*self._busy, *([self._spare] if self._spare else [])):
+                worker.kill()

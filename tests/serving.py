@@ -1,0 +1,136 @@
+"""A real service in a process of its own, for tests: started, asked, killed, started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+
+class Served:
+    """A service that runs: its address, its folder and what it logged."""
+
+    def __init__(
+        self, folder: Path, *flags: str, environment: dict[str, str] | None = None
+    ) -> None:
+        self.folder, self.flags = folder, flags
+        self._environment = environment or {}
+        self.log: list[str] = []
+        self.url = ""
+        self.pid = 0
+        self.seconds_to_ready = 0.0
+        self.start()
+
+    def start(self) -> None:
+        begun = time.perf_counter()
+        self.process = subprocess.Popen(
+            [
+                sys.executable, "-m", "whereish", "serve", "--port", self._port(), "--json",
+                "--folder", str(self.folder), *self.flags,
+            ],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | self._environment,
+        )  # fmt: skip
+        self._listener = threading.Thread(target=self._listen, args=(self.process,), daemon=True)
+        self._listener.start()
+        assert self.process.stdout is not None
+        told = ""
+        while not told.rstrip().endswith("}"):
+            line = self.process.stdout.readline()
+            if not line:
+                time.sleep(0.2)
+                raise RuntimeError("the service did not start: " + "".join(self.log[-20:]))
+            told += line
+        self.url = json.loads(told)["url"]
+        self.pid = json.loads(told)["pid"]
+        while httpx.get(f"{self.url}/readyz").status_code != 200:
+            time.sleep(0.02)
+        self.seconds_to_ready = time.perf_counter() - begun
+
+    def _port(self) -> str:
+        return self.url.rsplit(":", 1)[1] if self.url else "0"
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            self.log.append(line)
+
+    def kill(self) -> None:
+        """End it as the power does."""
+        os.kill(self.pid, signal.SIGKILL)
+        self._ended()
+
+    def stop(self) -> int:
+        """End it as a person does."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._ended()
+
+    def _ended(self) -> int:
+        code = self.process.wait(timeout=20)
+        self._listener.join(timeout=10)
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+        return code
+
+    def workers(self) -> list[int]:
+        """Return the processes that solve, or wait to."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit():
+                    parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                    if parent == self.pid:
+                        found.append(int(entry.name))
+            except (OSError, ValueError, IndexError):
+                continue
+        return found
+
+    def client(self, key: str | None = None) -> httpx.Client:
+        headers = {} if key is None else {"authorization": f"Bearer {key}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
+
+
+@contextmanager
+def serving(
+    folder: Path, *flags: str, environment: dict[str, str] | None = None
+) -> Iterator[Served]:
+    served = Served(folder, *flags, environment=environment)
+    try:
+        yield served
+    finally:
+        if served.process.poll() is None:
+            served.kill()
+
+
+def recipe(n: int, seed: int = 0, **more: Any) -> dict[str, Any]:
+    """Return a recipe of n scattered places and a skewed prior."""
+    chance = np.random.default_rng(seed)
+    prior = chance.gamma(0.4, size=n) + 1e-6
+    points = chance.uniform(0, 7, (n, 2)).round(4).tolist()
+    weights = prior / prior.sum()
+    return {"places": {"xy_km": points}, "prior": weights.tolist(), "epsilon_per_km": 1.07, **more}
+
+
+def wait_for(client: httpx.Client, job: str, seconds: float = 120) -> dict[str, Any]:
+    """Wait until a job has ended."""
+    end = time.monotonic() + seconds
+    while True:
+        told = client.get(f"/v1/mechanisms/{job}")
+        told.raise_for_status()
+        document: dict[str, Any] = told.json()
+        if document["state"] in ("done", "failed", "parked"):
+            return document
+        assert time.monotonic() < end, document
+        time.sleep(0.05)

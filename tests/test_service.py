@@ -1,0 +1,530 @@
+"""The service as its clients see it: a real server, asked over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import whereish as wh
+from serving import Served, recipe, serving, wait_for
+from whereish.recipes import Recipe
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("service")) as served:
+        yield served
+
+
+@pytest.fixture
+def client(service: Served) -> Iterator[httpx.Client]:
+    with service.client() as made:
+        yield made
+
+
+def post(client: httpx.Client, document: Any, **headers: str) -> dict[str, Any]:
+    told = client.post("/v1/mechanisms", json=document, headers=headers)
+    assert told.status_code == 202, told.text
+    found: dict[str, Any] = told.json()
+    return found
+
+
+def keys(folder: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "whereish", "keys", *words, "--folder", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+# --- a job ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"dilation": 1.1},
+        {"method": "planar-laplace"},
+        {"keep_prior": True},
+        {"outputs": [1, 2]},
+    ],
+    ids=str,
+)
+def test_the_file_has_the_counts_that_the_library_builds(
+    client: httpx.Client, tmp_path: Path, more: dict[str, Any]
+) -> None:
+    document = recipe(18, seed=5, **more)
+    job = post(client, document)
+    assert job["state"] == "queued"
+    assert job["places"] == 18
+    assert job["estimate"]["seconds"] >= 0
+    done = wait_for(client, job["id"])
+    assert done["state"] == "done", done
+    told = client.get(f"/v1/mechanisms/{job['id']}/file")
+    (tmp_path / "k.whereish").write_bytes(told.content)
+    mechanism, prior = wh.load_mechanism(tmp_path / "k.whereish")
+    assert (prior is not None) == bool(more.get("keep_prior"))
+    assert np.array_equal(mechanism.counts, Recipe.from_document(document).build().counts)
+    assert wh.audit_file(tmp_path / "k.whereish")["certified"]
+
+
+def test_a_file_that_is_had_is_not_sent_again(client: httpx.Client) -> None:
+    job = post(client, recipe(5))
+    early = client.get(f"/v1/mechanisms/{job['id']}/file")
+    assert early.status_code in (200, 409)
+    wait_for(client, job["id"])
+    address = f"/v1/mechanisms/{job['id']}/file"
+    first = client.get(address)
+    again = client.get(address, headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get(address, headers={"if-none-match": '"other"'}).content == first.content
+
+
+def test_events_tell_how_far_it_is(client: httpx.Client) -> None:
+    job = post(client, recipe(120))
+    seen: list[dict[str, Any]] = []
+    with client.stream("GET", f"/v1/mechanisms/{job['id']}/events") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        for line in stream.iter_lines():
+            if line.startswith("data: "):
+                seen.append(json.loads(line[6:]))
+    assert seen[-1]["state"] == "done"
+    far = [told["progress"] for told in seen if told["state"] == "running" and told["progress"]]
+    assert far, "no progress was told"
+    assert all(step["iteration"] >= 0 and step["gap"] >= 0 for step in far)
+    assert seen[-1]["progress"]["gap"] <= 1e-5
+
+
+def test_a_recipe_that_cannot_be_built_says_why(client: httpx.Client) -> None:
+    """What only the solver can find out is told by the job, without a number of the recipe's."""
+    wrong = {"matrix": [[0, 1, 5.4321], [1, 0, 1], [5.4321, 1, 0]]}
+    job = post(client, recipe(3, privacy_metric=wrong))
+    ended = wait_for(client, job["id"])
+    assert ended["state"] == "failed"
+    assert ended["error"]["field"] == "privacy_metric"
+    assert "triangle" in ended["error"]["message"]
+    assert "5.43" not in ended["error"]["message"]
+    refused = client.get(f"/v1/mechanisms/{job['id']}/file")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "no_file")
+
+
+def test_a_time_limit_hands_over_the_best_so_far(client: httpx.Client, tmp_path: Path) -> None:
+    job = post(client, recipe(250, time_limit_s=2.0))
+    done = wait_for(client, job["id"])
+    assert done["state"] == "done"
+    assert done["progress"]["stopped"] == "time"
+    (tmp_path / "k.whereish").write_bytes(client.get(f"/v1/mechanisms/{job['id']}/file").content)
+    assert wh.audit_file(tmp_path / "k.whereish")["certified"]
+
+
+def test_deleting_stops_the_solve_and_forgets_it(service: Served, client: httpx.Client) -> None:
+    job = post(client, recipe(600))
+    while client.get(f"/v1/mechanisms/{job['id']}").json()["progress"] is None:
+        time.sleep(0.1)
+    solving = {pid for pid in service.workers() if cpu_seconds(pid) > 0.5}
+    assert client.delete(f"/v1/mechanisms/{job['id']}").status_code == 204
+    gone = client.get(f"/v1/mechanisms/{job['id']}")
+    assert (gone.status_code, gone.json()["error"]["code"]) == (404, "no_job")
+    assert client.delete(f"/v1/mechanisms/{job['id']}").status_code == 404
+    end = time.monotonic() + 5
+    while any(is_solving(pid) for pid in solving) and time.monotonic() < end:
+        time.sleep(0.05)
+    busiest = [cpu_seconds(pid) for pid in service.workers()]
+    time.sleep(1)
+    later = [cpu_seconds(pid) for pid in service.workers()]
+    assert len(later) <= 1 + len(busiest)
+    assert "whereish_solves 0.0" in client.get("/metrics").text
+
+
+def cpu_seconds(pid: int) -> float:
+    try:
+        parts = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def is_solving(pid: int) -> bool:
+    before = cpu_seconds(pid)
+    time.sleep(0.3)
+    return cpu_seconds(pid) > before + 0.1
+
+
+# --- the same request twice -------------------------------------------------------------------
+
+
+def test_the_same_key_and_recipe_are_one_job(client: httpx.Client) -> None:
+    document = recipe(6)
+    first = post(client, document, **{"idempotency-key": "one"})
+    assert post(client, document, **{"idempotency-key": "one"})["id"] == first["id"]
+    assert post(client, document, **{"idempotency-key": "two"})["id"] != first["id"]
+    assert post(client, document)["id"] != first["id"]
+    other = client.post("/v1/mechanisms", json=recipe(7), headers={"idempotency-key": "one"})
+    assert (other.status_code, other.json()["error"]["field"]) == (422, "Idempotency-Key")
+    client.delete(f"/v1/mechanisms/{first['id']}")
+    assert post(client, document, **{"idempotency-key": "one"})["id"] != first["id"]
+
+
+def test_many_at_once_with_one_key_are_one_job(service: Served) -> None:
+    document = json.dumps(recipe(8)).encode()
+    headers = {"idempotency-key": "crowd", "content-type": "application/json"}
+
+    def ask(client: httpx.Client) -> set[str]:
+        return {
+            client.post("/v1/mechanisms", content=document, headers=headers).json()["id"]
+            for _ in range(10)
+        }
+
+    with ThreadPoolExecutor(20) as pool:
+        clients = [service.client() for _ in range(20)]
+        ids = set().union(*pool.map(ask, clients))
+        for made in clients:
+            made.close()
+    assert len(ids) == 1
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201, "a b"])
+def test_an_idempotency_key_that_is_none_is_refused(client: httpx.Client, name: str) -> None:
+    told = client.post("/v1/mechanisms", json=recipe(3), headers={"idempotency-key": name})
+    assert told.status_code == 422
+    assert told.json()["error"]["field"] == "Idempotency-Key"
+
+
+# --- limits, at and one past ------------------------------------------------------------------
+
+
+def test_limits_hold_at_the_limit_and_one_past_it(tmp_path: Path) -> None:
+    body = json.dumps(recipe(30)).encode()
+    flags = ("--places", "30", "--body", str(len(body)), "--queue", "3", "--jobs", "5",
+             "--rate", "600", "--workers", "1", "--memory", "0.3")  # fmt: skip
+    with serving(tmp_path, *flags) as service, service.client() as client:
+        headers = {"content-type": "application/json"}
+        assert client.post("/v1/mechanisms", content=body, headers=headers).status_code == 202
+        one_more = client.post("/v1/mechanisms", content=body + b" ", headers=headers)
+        assert one_more.status_code == 413
+        assert one_more.json()["error"]["field"] == "body"
+
+        def pieces() -> Iterator[bytes]:
+            yield body
+            yield b" "
+
+        unsaid = client.post("/v1/mechanisms", content=pieces(), headers=headers)
+        assert unsaid.status_code == 413
+
+
+def test_places_and_memory_are_limited(tmp_path: Path) -> None:
+    with serving(tmp_path, "--places", "30", "--memory", "0.005") as service:
+        client = service.client()
+        assert post(client, recipe(30))
+        many = client.post("/v1/mechanisms", json=recipe(31))
+        assert (many.status_code, many.json()["error"]["field"]) == (422, "places")
+        client.close()
+    with serving(tmp_path / "b", "--memory", "0.005", "--time-limit", "30") as service:
+        client = service.client()
+        large = client.post("/v1/mechanisms", json=recipe(60))
+        assert large.status_code == 422
+        assert "memory" in large.json()["error"]["message"]
+        assert post(client, recipe(60, method="closed-form"))
+        assert post(client, recipe(20, time_limit_s=30))
+        late = client.post("/v1/mechanisms", json=recipe(20, time_limit_s=30.1))
+        assert late.json()["error"]["field"] == "time_limit_s"
+        client.close()
+
+
+def test_the_queue_and_the_jobs_of_a_key_are_limited(tmp_path: Path) -> None:
+    with serving(tmp_path, "--queue", "2", "--workers", "1", "--jobs", "100") as service:
+        client = service.client()
+        running = post(client, recipe(600))
+        while client.get(f"/v1/mechanisms/{running['id']}").json()["state"] != "running":
+            time.sleep(0.05)
+        for _ in range(2):
+            post(client, recipe(5))
+        full = client.post("/v1/mechanisms", json=recipe(5))
+        assert (full.status_code, full.json()["error"]["code"]) == (429, "too_much")
+        assert int(full.headers["retry-after"]) > 0
+        client.delete(f"/v1/mechanisms/{running['id']}")
+        client.close()
+    with serving(tmp_path / "b", "--jobs", "2") as service:
+        client = service.client()
+        first = post(client, recipe(5))
+        post(client, recipe(5))
+        assert client.post("/v1/mechanisms", json=recipe(5)).status_code == 429
+        client.delete(f"/v1/mechanisms/{first['id']}")
+        post(client, recipe(5))
+        client.close()
+
+
+def test_the_rate_is_limited(tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "3") as service, service.client() as client:
+        for _ in range(3):
+            post(client, recipe(3))
+        often = client.post("/v1/mechanisms", json=recipe(3))
+        assert often.status_code == 429
+        assert 1 <= int(often.headers["retry-after"]) <= 21
+    with serving(tmp_path / "b", "--reads", "5") as service, service.client() as client:
+        job = post(client, recipe(3))["id"]
+        seen = [client.get(f"/v1/mechanisms/{job}").status_code for _ in range(12)]
+        assert seen[:5] == [200] * 5
+        assert 429 in seen
+
+
+# --- keys -------------------------------------------------------------------------------------
+
+
+def test_with_keys_everybody_sees_their_own_only(tmp_path: Path) -> None:
+    ann, bob = keys(tmp_path, "add", "ann"), keys(tmp_path, "add", "bob")
+    assert ann != bob
+    kept = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert ann.split("_")[2].encode() not in kept
+    with serving(tmp_path) as service:
+        hers, his, nobody = service.client(ann), service.client(bob), service.client()
+        job = post(hers, recipe(5))["id"]
+        wait_for(hers, job)
+        for path, method in (("", "GET"), ("/file", "GET"), ("/events", "GET"), ("", "DELETE")):
+            theirs = his.request(method, f"/v1/mechanisms/{job}{path}")
+            none = his.request(method, f"/v1/mechanisms/{'x' * 24}{path}")
+            assert theirs.status_code == none.status_code == 404
+            same = [json.loads(told.text)["error"] | {"request_id": ""} for told in (theirs, none)]
+            assert same[0] == same[1]
+            refused = nobody.request(method, f"/v1/mechanisms/{job}{path}")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (401, "key")
+        assert nobody.post("/v1/mechanisms", json=recipe(3)).status_code == 401
+        assert nobody.get("/metrics").status_code == 401
+        assert nobody.get("/healthz").status_code == 200
+        assert nobody.get("/v1/about").json()["key_needed"] is True
+        # The same Idempotency-Key of two clients is two.
+        once = {"idempotency-key": "once"}
+        assert post(hers, recipe(5), **once)["id"] != post(his, recipe(5), **once)["id"]
+        assert hers.get(f"/v1/mechanisms/{job}/file").status_code == 200
+        assert [key["name"] for key in json.loads(keys(tmp_path, "list", "--json"))] == [
+            "ann",
+            "bob",
+        ]
+        keys(tmp_path, "revoke", "ann")
+        end = time.monotonic() + 3
+        while hers.get(f"/v1/mechanisms/{job}").status_code != 401:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        keys(tmp_path, "revoke", "bob")
+        time.sleep(1.2)
+        # That there are no keys any more does not open what asked for one.
+        assert nobody.get(f"/v1/mechanisms/{job}").status_code == 401
+        for made in (hers, his, nobody):
+            made.close()
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Bearer", "Bearer ", "Bearer wh_", "Basic abc", "Bearer " + "x" * 5000, "wh_a_b", "Bearer wh_"
+     + "0" * 12 + "_" + "A" * 43],
+)  # fmt: skip
+def test_what_is_no_key_is_refused(tmp_path_factory: pytest.TempPathFactory, header: str) -> None:
+    folder = tmp_path_factory.getbasetemp() / "one-keyed-service"
+    if not folder.exists():
+        keys(folder, "add", "ann")
+    from whereish.service.database import Database
+    from whereish.service.keys import Keys
+
+    known = Keys(Database(folder))
+    assert known.exist
+    assert known.client(header.removeprefix("Bearer ")) is None
+
+
+def test_without_keys_it_is_for_this_machine_only(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "whereish", "serve", "--host", "0.0.0.0", "--port", "0",
+               "--folder", str(tmp_path)]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "keys add" in done.stderr
+    keys(tmp_path, "add", "ann")
+    with serving(tmp_path, "--host", "0.0.0.0") as service:
+        port = service.url.rsplit(":", 1)[1]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+            assert client.post("/v1/mechanisms", json=recipe(3)).status_code == 401
+
+
+def test_other_sites_cannot_ask_a_service_without_keys(client: httpx.Client) -> None:
+    host = str(client.base_url.netloc.decode())
+    fine = {"origin": f"http://{host}", "sec-fetch-site": "same-origin"}
+    assert client.get("/healthz", headers=fine).status_code == 200
+    for headers in (
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+    ):
+        told = client.get("/healthz", headers=headers)
+        assert (told.status_code, told.json()["error"]["code"]) == (403, "cross_site")
+    for name in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
+        told = client.get("/healthz", headers={"host": name})
+        assert told.status_code in (400, 421)
+    plain = client.post(
+        "/v1/mechanisms", content=json.dumps(recipe(3)), headers={"content-type": "text/plain"}
+    )
+    assert (plain.status_code, plain.json()["error"]["field"]) == (415, "Content-Type")
+
+
+# --- what everything has ----------------------------------------------------------------------
+
+
+def test_every_answer_has_strict_headers_and_an_id(client: httpx.Client) -> None:
+    for path in ("/", "/healthz", "/nowhere", "/docs", "/openapi.json", "/assets/page.js"):
+        told = client.get(path, headers={"x-request-id": "mine-1"})
+        assert told.headers["x-request-id"] == "mine-1"
+        assert told.headers["x-content-type-options"] == "nosniff"
+        assert told.headers["x-frame-options"] == "DENY"
+        assert "default-src 'none'" in told.headers["content-security-policy"]
+        assert "unsafe-eval" not in told.headers["content-security-policy"]
+        assert "server" not in told.headers
+    forged = client.get("/healthz", headers={"x-request-id": 'a"b\tc'})
+    assert re.fullmatch("[0-9a-f]{16}", forged.headers["x-request-id"])
+
+
+def test_errors_have_one_form(client: httpx.Client) -> None:
+    for told in (
+        client.get("/nowhere"),
+        client.put("/v1/mechanisms", json={}),
+        client.get("/v1/mechanisms/short"),
+        client.post("/v1/mechanisms", content=b"{", headers={"content-type": "application/json"}),
+        client.get("/v1/mechanisms/" + "y" * 600),
+        client.get("/assets/../../app.py"),
+        client.get("/assets/vendor/nothing.js"),
+    ):
+        assert 400 <= told.status_code < 500
+        error = told.json()["error"]
+        assert set(error) == {"code", "message", "field", "request_id"}
+        assert error["field"]
+        assert error["request_id"] == told.headers["x-request-id"]
+
+
+def test_logs_are_lines_of_json_with_request_ids(service: Served, client: httpx.Client) -> None:
+    client.get("/v1/mechanisms/nope", headers={"x-request-id": "find-me"})
+    time.sleep(0.2)
+    lines = [json.loads(line) for line in service.log if line.startswith("{")]
+    (mine,) = [line for line in lines if line.get("request_id") == "find-me"]
+    assert (mine["status"], mine["method"]) == (404, "GET")
+    assert [line for line in service.log if not line.startswith("{")] == [
+        f"Whereish is at {service.url} (the API: {service.url}/docs). Ctrl-C stops it.\n"
+    ]
+
+
+def test_metrics_count_without_naming_anybody(client: httpx.Client) -> None:
+    job = post(client, recipe(4))["id"]
+    wait_for(client, job)
+    text = client.get("/metrics").text
+    assert re.search(r'whereish_jobs\{state="done"\} [1-9]', text)
+    assert 'whereish_http_requests_total{method="POST",route="/v1/mechanisms",status="202"}' in text
+    assert job not in text
+
+
+def test_no_endpoint_takes_a_true_location(client: httpx.Client) -> None:
+    """What can be sent is a recipe, an id and headers: places and a prior, no point of now."""
+    paths = client.get("/openapi.json").json()["paths"]
+    taken = {
+        name["name"] for way in paths.values() for verb in way.values()
+        for name in verb.get("parameters", [])
+    }  # fmt: skip
+    assert taken == {"id", "Idempotency-Key"}
+    bodies = [path for path, way in paths.items() if any("requestBody" in v for v in way.values())]
+    assert bodies == ["/v1/mechanisms"]
+
+
+def test_a_second_server_on_the_same_folder_is_refused(service: Served) -> None:
+    command = [sys.executable, "-m", "whereish", "serve", "--port", "0", "--folder",
+               str(service.folder)]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "one server at a time" in done.stderr
+
+
+def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        command = [sys.executable, "-m", "whereish", "serve", "--folder", str(tmp_path),
+                   "--port", str(taken.getsockname()[1])]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "must be free" in done.stderr
+
+
+def test_a_client_that_dawdles_is_cut_off(service: Served) -> None:
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as slow:
+        slow.sendall(
+            f"POST /v1/mechanisms HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: "
+            "application/json\r\nContent-Length: 100\r\n\r\n{".encode()
+        )
+        assert b" 408 " in slow.recv(4096)
+
+
+# --- the process ------------------------------------------------------------------------------
+
+
+def test_jobs_go_on_after_a_stop_and_after_a_kill(tmp_path: Path) -> None:
+    with serving(tmp_path, "--workers", "1") as service:
+        client = service.client()
+        ids = [post(client, recipe(150, seed=i))["id"] for i in range(3)]
+        time.sleep(0.5)
+        client.close()
+        assert service.stop() == 0
+        service.start()
+        time.sleep(0.3)
+        service.kill()
+        service.start()
+        client = service.client()
+        assert {wait_for(client, job)["state"] for job in ids} == {"done"}
+        client.close()
+
+
+def test_a_job_that_kills_its_worker_three_times_is_parked(tmp_path: Path) -> None:
+    with serving(tmp_path, "--workers", "1") as service, service.client() as client:
+        job = post(client, recipe(600))["id"]
+        waits = post(client, recipe(6))["id"]
+        killed: set[int] = set()
+        end = time.monotonic() + 60
+        while client.get(f"/v1/mechanisms/{job}").json()["state"] != "parked":
+            assert time.monotonic() < end
+            if client.get(f"/v1/mechanisms/{job}").json()["progress"] is not None:
+                pid = max(service.workers(), key=cpu_seconds)
+                if pid not in killed:
+                    killed.add(pid)
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.1)
+        told = client.get(f"/v1/mechanisms/{job}").json()
+        assert "three times" in told["error"]["message"] or "3 times" in told["error"]["message"]
+        assert len(killed) == 3
+        assert wait_for(client, waits)["state"] == "done"
+
+
+def test_a_worker_does_not_outlive_its_server(tmp_path: Path) -> None:
+    with serving(tmp_path) as service, service.client() as client:
+        post(client, recipe(600))
+        time.sleep(3)
+        left = service.workers()
+        assert left
+        service.kill()
+        end = time.monotonic() + 5
+        while any(Path(f"/proc/{pid}").exists() for pid in left):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_what_is_old_is_forgotten(tmp_path: Path) -> None:
+    with serving(tmp_path, "--retention", "1s") as service, service.client() as client:
+        job = post(client, recipe(5))["id"]
+        end = time.monotonic() + 30
+        while client.get(f"/v1/mechanisms/{job}").status_code != 404:
+            assert time.monotonic() < end
+            time.sleep(0.2)
