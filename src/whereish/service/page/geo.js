@@ -1,0 +1,86 @@
+// The ground: from km in a plane back to degrees, rings and squares, a graticule.
+
+import { project } from "./vendor/whereish.js";
+
+const RAD = Math.PI / 180;
+
+/** How many km a degree of latitude and of longitude is, on the ellipsoid. */
+export function kmPerDegree(lat) {
+  const e2 = 0.00669437999014;
+  const w = 1 - e2 * Math.sin(lat * RAD) ** 2;
+  const a = 6378.137 * RAD;
+  return [(a * (1 - e2)) / w ** 1.5, (a / Math.sqrt(w)) * Math.max(Math.cos(lat * RAD), 1e-6)];
+}
+
+/** Degrees some km east and north of a point: for drawings, a few km at most. */
+export function offset([lat, lon], east, north) {
+  const [perLat] = kmPerDegree(lat);
+  const there = lat + north / perLat;
+  return [there, lon + east / kmPerDegree((lat + there) / 2)[1]];
+}
+
+/** The inverse of the client's projection, by its own forward formulas: a few rounds do. */
+export function unproject(centre, x, y) {
+  let [lat, lon] = offset(centre, x, y);
+  for (let round = 0; round < 8; round++) {
+    const [px, py] = project(centre, lat, lon);
+    if (Math.hypot(x - px, y - py) < 1e-9) break;
+    const [perLat, perLon] = kmPerDegree(lat);
+    lat = Math.max(-89.999, Math.min(89.999, lat + (y - py) / perLat));
+    lon += (x - px) / perLon;
+  }
+  return [lat, ((((lon + 180) % 360) + 360) % 360) - 180];
+}
+
+/** Places of a plane without an earth are drawn near latitude 0, longitude 0. */
+export const nowhere = ([x, y]) => offset([0, 0], x, y);
+
+/** GeoJSON has longitude first. */
+const flip = ([lat, lon]) => [lon, lat];
+
+export function ring(centre, km, steps = 96) {
+  return Array.from({ length: steps + 1 }, (_, i) => {
+    const turn = (i / steps) * 2 * Math.PI;
+    return flip(offset(centre, km * Math.cos(turn), km * Math.sin(turn)));
+  });
+}
+
+export function square(centre, [width, height]) {
+  const corners = [[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]];
+  return corners.map(([i, j]) => flip(offset(centre, (i * width) / 2, (j * height) / 2)));
+}
+
+export const line = (points) => points.map(flip);
+
+/** The box that holds points with a margin in km: [[south, west], [north, east]]. */
+export function box(points, marginKm = 0) {
+  const lats = points.map((p) => p[0]);
+  const lons = points.map((p) => p[1]);
+  const least = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
+  const most = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
+  return [
+    offset([least(lats), least(lons)], -marginKm, -marginKm),
+    offset([most(lats), most(lons)], marginKm, marginKm),
+  ];
+}
+
+const STEPS = [30, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005];
+
+/** Meridians and parallels across a view so many pixels wide: no nearer than their labels are. */
+export function graticule([[south, west], [north, east]], width, apart = 84) {
+  const least = (apart * (east - west)) / Math.max(width, 1);
+  const step = STEPS.findLast((degrees) => degrees >= least) ?? STEPS[0];
+  const from = (low) => Math.ceil(low / step - 1e-9);
+  const degrees = (low, high) => {
+    const first = from(low);
+    const number = Math.min(60, Math.floor(high / step + 1e-9) - first + 1);
+    return Array.from({ length: Math.max(0, number) }, (_, i) => (first + i) * step);
+  };
+  const digits = Math.max(0, Math.ceil(-Math.log10(step) - 1e-9));
+  const say = (value, plus, minus) =>
+    `${Math.abs(value).toFixed(digits)}° ${value < 0 ? minus : plus}`;
+  return {
+    parallels: degrees(south, north).map((lat) => ({ lat, text: say(lat, "N", "S") })),
+    meridians: degrees(west, east).map((lon) => ({ lon, text: say(lon, "E", "W") })),
+  };
+}

@@ -1,0 +1,157 @@
+// The map by MapLibre GL: camera, layers, background. Its worker is a file of ours, so the page
+// needs neither blob: nor eval.
+
+import { THEMES } from "./scene.js";
+
+const EMPTY = { type: "FeatureCollection", features: [] };
+const SOURCES = ["net", "water", "cells", "usual", "rings", "dots"];
+const get = (name, otherwise) => ["coalesce", ["get", name], otherwise];
+
+function style(theme) {
+  const lines = (id, dashed) => ({
+    id: dashed ? `${id}-dashed` : id, type: "line", source: id,
+    filter: dashed ? ["==", get("dashed", false), true] : ["!=", get("dashed", false), true],
+    layout: { "line-cap": dashed ? "butt" : "round", "line-join": "round" },
+    paint: {
+      "line-color": get("color", "#888"), "line-width": get("width", 1),
+      "line-opacity": get("opacity", 1), ...(dashed ? { "line-dasharray": [2.5, 1.5] } : {}),
+    },
+  });
+  const points = (id) => ({
+    id, type: "circle", source: id,
+    paint: {
+      "circle-color": get("color", "#888"), "circle-radius": get("radius", 3),
+      "circle-stroke-color": get("edge", "#000"), "circle-stroke-width": get("width", 1),
+      "circle-stroke-opacity": get("opacity", 1),
+    },
+  });
+  return {
+    version: 8,
+    sources: Object.fromEntries(SOURCES.map((id) => [id, {
+      type: "geojson", data: EMPTY, tolerance: 0,
+    }])),
+    layers: [
+      { id: "ground", type: "background", paint: { "background-color": THEMES[theme].ground } },
+      lines("net"),
+      {
+        id: "cells", type: "fill", source: "cells",
+        paint: {
+          "fill-color": get("color", "#888"), "fill-opacity": get("opacity", 0.9),
+          "fill-antialias": false,
+        },
+      },
+      {
+        id: "cells-edge", type: "line", source: "cells",
+        paint: { "line-color": get("edge", "#888"), "line-width": 0.6, "line-opacity": 0.45 },
+      },
+      lines("water"), points("usual"), lines("rings"), lines("rings", true), points("dots"),
+    ],
+  };
+}
+
+export class GlMap {
+  #map;
+  #ready = false;
+  #waiting = {};
+  #backdrop = [];
+
+  constructor(maplibre, container, theme, { cooperative = false } = {}) {
+    this.#map = new maplibre.Map({
+      container, style: style(theme), attributionControl: false, cooperativeGestures: cooperative,
+      dragRotate: false, pitchWithRotate: false, touchPitch: false, maxPitch: 0,
+      renderWorldCopies: false, fadeDuration: 0, minZoom: 1, maxZoom: 18,
+      center: [2.34, 48.865], zoom: 11,
+    });
+    this.#map.touchZoomRotate.disableRotation();
+    this.#map.addControl(new maplibre.NavigationControl({ showCompass: false }), "top-right");
+    this.#map.getCanvas()
+      .setAttribute("aria-label", "Map: arrow keys move it, plus and minus zoom");
+    this.#map.on("load", () => {
+      this.#ready = true;
+      for (const [id, features] of Object.entries(this.#waiting)) this.set(id, features);
+      container.dataset.ready = "true";
+    });
+    // A tile that does not come is not worth a broken page; the note beside the switch tells.
+    this.#map.on("error", (event) => this.onError?.(event.error));
+  }
+
+  get raw() {
+    return this.#map;
+  }
+
+  set(id, features) {
+    if (!this.#ready) this.#waiting[id] = features;
+    else this.#map.getSource(id)?.setData({ type: "FeatureCollection", features });
+  }
+
+  setTheme(theme) {
+    const { ground } = THEMES[theme];
+    const apply = () => this.#map.setPaintProperty("ground", "background-color", ground);
+    if (this.#ready) apply();
+    else this.#map.once("load", apply);
+  }
+
+  /** Put a background under everything of ours, or take it away: `{ source, layers }` or null. */
+  async setBackdrop(backdrop) {
+    if (!this.#ready) await this.#map.once("load");
+    for (const id of this.#backdrop) this.#map.removeLayer(id);
+    this.#backdrop = [];
+    if (this.#map.getSource("backdrop")) this.#map.removeSource("backdrop");
+    if (!backdrop) return;
+    this.#map.addSource("backdrop", backdrop.source);
+    for (const layer of backdrop.layers) {
+      this.#map.addLayer({ ...layer, source: "backdrop" }, "net");
+      this.#backdrop.push(layer.id);
+    }
+  }
+
+  project([lat, lon]) {
+    return this.#map.project([lon, lat]);
+  }
+
+  unproject(x, y) {
+    const { lat, lng } = this.#map.unproject([x, y]);
+    return [lat, lng];
+  }
+
+  bounds() {
+    const b = this.#map.getBounds();
+    return [[b.getSouth(), b.getWest()], [b.getNorth(), b.getEast()]];
+  }
+
+  fit([[south, west], [north, east]], margin) {
+    const { clientWidth: w, clientHeight: h } = this.#map.getContainer();
+    if (!w || !h) return; // not to be seen now: it is fitted when it is
+    const padding = Math.min(margin, w / 8, h / 8);
+    this.#map.fitBounds([[west, south], [east, north]], { padding, animate: false });
+  }
+
+  get camera() {
+    return { center: this.#map.getCenter(), zoom: this.#map.getZoom() };
+  }
+
+  set camera(camera) {
+    this.#map.jumpTo(camera);
+  }
+
+  get width() {
+    return this.#map.getContainer().clientWidth;
+  }
+
+  onTouch(act) {
+    this.#map.on("movestart", (event) => event.originalEvent && act());
+  }
+
+  onMove(act) {
+    this.#map.on("move", act);
+    this.#map.on("resize", act);
+  }
+
+  resize() {
+    this.#map.resize();
+  }
+
+  remove() {
+    this.#map.remove();
+  }
+}

@@ -1,0 +1,109 @@
+// What a mechanism does, worked out from its integers in the page: how often, how far, how good
+// a guess. The true place goes in here and nowhere else.
+
+const TOTAL = 2 ** 63;
+const MOST_ENTRIES = 1_000_000;
+
+/** The probability of every output from a place. */
+export function sharesOf(mechanism, place) {
+  return Float64Array.from(mechanism.countsOf(place), (count) => Number(count) / TOTAL);
+}
+
+function distances(mechanism, place) {
+  const [x, y] = mechanism.input(place);
+  return Float64Array.from({ length: mechanism.reports }, (_, z) => {
+    const [a, b] = mechanism.output(z).xyKm;
+    return Math.hypot(a - x, b - y);
+  });
+}
+
+/** What is seen from one place: shares, distances, their mean, and the radius of 95 %. */
+export function seenFrom(mechanism, place, share = 0.95) {
+  const shares = sharesOf(mechanism, place);
+  const away = distances(mechanism, place);
+  let mean = 0;
+  for (let z = 0; z < shares.length; z++) mean += shares[z] * away[z];
+  const order = Array.from(away.keys()).sort((a, b) => away[a] - away[b]);
+  let sum = 0;
+  let reach = away[order.at(-1)];
+  for (const z of order) {
+    sum += shares[z];
+    if (sum >= share) {
+      reach = away[z];
+      break;
+    }
+  }
+  return { shares, away, mean, reach };
+}
+
+/** The average distance between where somebody is and what is reported, in km. */
+export function expectedLoss(mechanism, prior) {
+  if (!prior || mechanism.places * mechanism.reports > MOST_ENTRIES) {
+    return mechanism.certificate.quality_loss_km ?? NaN;
+  }
+  let loss = 0;
+  for (let x = 0; x < mechanism.places; x++) {
+    if (prior[x] > 0) loss += prior[x] * seenFrom(mechanism, x).mean;
+  }
+  return loss;
+}
+
+/** How far off the best guess is of somebody who knows the prior and sees a report, in km. */
+export function guessError(mechanism, prior) {
+  const { places, reports } = mechanism;
+  if (!prior || places * places * reports > 30 * MOST_ENTRIES) return NaN;
+  const where = Array.from({ length: places }, (_, x) => mechanism.input(x));
+  const rows = where.map((_, x) => (prior[x] > 0 ? sharesOf(mechanism, x) : null));
+  let error = 0;
+  for (let z = 0; z < reports; z++) {
+    let best = Infinity;
+    for (const [gx, gy] of where) {
+      let off = 0;
+      for (let x = 0; x < places; x++) {
+        if (rows[x]) {
+          off += prior[x] * rows[x][z] * Math.hypot(where[x][0] - gx, where[x][1] - gy);
+        }
+      }
+      best = Math.min(best, off);
+    }
+    error += best;
+  }
+  return error;
+}
+
+/** The 95 % radius averaged over where somebody is, in km. */
+export function usualReach(mechanism, prior) {
+  if (!prior || mechanism.places * mechanism.reports > MOST_ENTRIES) return NaN;
+  let reach = 0;
+  for (let x = 0; x < mechanism.places; x++) {
+    if (prior[x] > 0) reach += prior[x] * seenFrom(mechanism, x).reach;
+  }
+  return reach;
+}
+
+/**
+ * The place next to another in a direction (dx, dy): near, and more ahead than aside. None
+ * ahead: the place itself.
+ */
+export function neighbour(points, place, dx, dy) {
+  const [x, y] = points[place];
+  let found = place;
+  let best = Infinity;
+  points.forEach(([a, b], other) => {
+    const ahead = (a - x) * dx + (b - y) * dy;
+    const aside = Math.abs((a - x) * dy - (b - y) * dx);
+    const cost = Math.hypot(ahead, 2.5 * aside);
+    if (ahead > 1e-6 && aside <= ahead * 1.2 && cost < best) [found, best] = [other, cost];
+  });
+  return found;
+}
+
+/** The prior that a file keeps, or null: `readMechanism` has checked the file by now. */
+export function priorIn(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const length = Number(view.getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length)));
+  if (!header.prior) return null;
+  const [start, end] = header.prior.data_offsets;
+  return Array.from(new Float64Array(bytes.slice(8 + length + start, 8 + length + end).buffer));
+}

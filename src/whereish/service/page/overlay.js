@@ -1,0 +1,143 @@
+// What lies over a map as plain HTML: the pin, names of quarters, degrees, a scale bar. No glyphs
+// are fetched for it, and a keyboard reaches the pin.
+
+import { kmPerDegree } from "./geo.js";
+import { metres } from "./words.js";
+
+const ARROWS = {
+  ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1],
+};
+
+function make(kind, name, text = "") {
+  const made = document.createElement(kind);
+  made.className = name;
+  made.textContent = text;
+  return made;
+}
+
+export class Overlay {
+  #map;
+  #layer = make("div", "overlay");
+  #names = [];
+  #degrees = [];
+  #scale = make("div", "scale-rule");
+  #pin = make("button", "pin");
+  #at = null;
+  #dragging = false;
+
+  /** `moved(latlon)` while the pin is dragged, `dropped()` at the end, `stepped(dx, dy)` by key. */
+  constructor(map, container, { moved, dropped, stepped }) {
+    this.#map = map;
+    this.#pin.type = "button";
+    this.#pin.hidden = true;
+    this.#pin.append(make("span", "pin-head"));
+    this.#layer.append(this.#scale, this.#pin);
+    container.append(this.#layer);
+    this.#pin.addEventListener("keydown", (event) => {
+      if (!ARROWS[event.key]) return;
+      event.preventDefault();
+      stepped(...ARROWS[event.key]);
+    });
+    this.#drag(moved, dropped);
+    map.onMove(() => this.place());
+  }
+
+  #drag(moved, dropped) {
+    const pin = this.#pin;
+    let grip = [0, 0];
+    pin.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0 || !this.#at) return;
+      event.preventDefault();
+      pin.focus({ preventScroll: true });
+      pin.setPointerCapture(event.pointerId);
+      const { x, y } = this.#map.project(this.#at);
+      grip = [event.clientX - x, event.clientY - y];
+      this.#dragging = true;
+      pin.classList.add("held");
+    });
+    pin.addEventListener("pointermove", (event) => {
+      if (!this.#dragging) return;
+      const { clientWidth: w, clientHeight: h } = this.#layer;
+      const x = Math.min(Math.max(event.clientX - grip[0], 0), w);
+      const y = Math.min(Math.max(event.clientY - grip[1], 0), h);
+      this.#at = this.#map.unproject(x, y);
+      this.place();
+      moved(this.#at);
+    });
+    const drop = () => {
+      if (!this.#dragging) return;
+      this.#dragging = false;
+      pin.classList.remove("held");
+      dropped();
+    };
+    pin.addEventListener("pointerup", drop);
+    pin.addEventListener("pointercancel", drop);
+    pin.addEventListener("lostpointercapture", drop);
+  }
+
+  get dragging() {
+    return this.#dragging;
+  }
+
+  /** Stand the pin somewhere, with what is said of it. */
+  setPin(latlon, label) {
+    this.#at = latlon;
+    this.#pin.hidden = !latlon;
+    this.#pin.setAttribute("aria-label", label);
+    this.place();
+  }
+
+  setNames(names) {
+    for (const { element } of this.#names) element.remove();
+    this.#names = names.map(({ name, latlon }) => ({
+      element: make("span", "name", name), latlon,
+    }));
+    this.#layer.prepend(...this.#names.map(({ element }) => element));
+    this.place();
+  }
+
+  setDegrees({ parallels, meridians }) {
+    for (const { element } of this.#degrees) element.remove();
+    this.#degrees = [
+      ...parallels.map(({ lat, text }) => ({ element: make("span", "degree west", text), lat })),
+      ...meridians.map(({ lon, text }) => ({ element: make("span", "degree north", text), lon })),
+    ];
+    this.#layer.prepend(...this.#degrees.map(({ element }) => element));
+    this.place();
+  }
+
+  /** Put everything where it belongs on the screen now. */
+  place() {
+    const put = (element, x, y) => {
+      element.style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px)`;
+    };
+    const [[south, west], [north]] = this.#map.bounds();
+    const middle = (south + north) / 2;
+    for (const { element, latlon } of this.#names) {
+      const { x, y } = this.#map.project(latlon);
+      put(element, x, y);
+    }
+    for (const { element, lat, lon } of this.#degrees) {
+      const { x, y } = this.#map.project([lat ?? middle, lon ?? west]);
+      put(element, lat === undefined ? x : 0, lat === undefined ? 0 : y);
+      element.hidden = lat !== undefined && y < 40; // the top belongs to the meridians
+    }
+    if (this.#at) {
+      const { x, y } = this.#map.project(this.#at);
+      put(this.#pin, x, y);
+    }
+    this.#rule(middle);
+  }
+
+  #rule(lat) {
+    const a = this.#map.unproject(0, 0);
+    const b = this.#map.unproject(100, 0);
+    const km = Math.abs(b[1] - a[1]) * kmPerDegree(Math.min(Math.abs(lat), 85))[1];
+    if (!(km > 0)) return;
+    const power = 10 ** Math.floor(Math.log10(km));
+    const round = [5, 2, 1].find((step) => step * power <= km) * power;
+    this.#scale.style.width = `${((100 * round) / km).toFixed(1)}px`;
+    this.#scale.textContent = round < 1 ? `${Math.round(round * 1000)} m` : `${round} km`;
+    this.#scale.setAttribute("aria-label", `Scale: this bar is ${metres(round)}`);
+  }
+}

@@ -1,0 +1,132 @@
+// The dialog for somebody's own data: files in, places and shares out. Nothing on the screen
+// changes until they are taken.
+
+import { CELLS_M } from "./grid.js";
+import { count, percent, some } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+
+/**
+ * Wire the dialog. `taken(profile)` gets what was chosen; `opened(file)` gets a mechanism's file;
+ * `sends(places)` says what would be sent, and where.
+ */
+export function ownData({ taken, opened, sends }) {
+  const dialog = $("own");
+  let worker = null;
+  let found = null;
+
+  const stop = () => {
+    worker?.terminate();
+    worker = null;
+    $("own-progress").hidden = true;
+  };
+  const fail = (words) => {
+    $("own-progress").hidden = true;
+    $("own-wrong").textContent = words;
+    $("own-wrong").hidden = false;
+  };
+
+  function read(files) {
+    if (files.length === 0) return;
+    if (files.length === 1 && files[0].name.toLowerCase().endsWith(".whereish")) {
+      dialog.close();
+      opened(files[0]);
+      return;
+    }
+    stop();
+    $("own-wrong").hidden = true;
+    $("own-progress").hidden = false;
+    $("own-bar").removeAttribute("value");
+    $("own-progress-words").textContent = `Reading ${some(files.length, "file")} on this device…`;
+    worker = new Worker("/assets/traces-worker.js", { type: "module" });
+    worker.addEventListener("message", ({ data }) => hear(data, files));
+    worker.addEventListener("error", (event) => {
+      event.preventDefault();
+      fail("The files could not be read: is one of them too large for this device?");
+    });
+    worker.postMessage({ files });
+  }
+
+  function hear(data, files) {
+    if (data.progress !== undefined) {
+      $("own-bar").value = data.progress;
+      $("own-progress-words").textContent = `${some(data.points, "point")} so far`;
+    } else if (data.wrong) {
+      const name = files.length === 1 ? `${files[0].name}: ` : "";
+      fail(`${name}${data.wrong}.`);
+    } else if (data.found?.profile) show({ ...data.found.profile, name: files[0].name });
+    else if (data.found) {
+      const { grid, points, dropped, wrong } = data.found;
+      const name = files.length === 1 ? files[0].name : some(files.length, "file");
+      offerSizes(grid.cellM);
+      show({ ...grid, name, read: { points, dropped, wrong } });
+    } else show({ ...data.grid, name: found.name, read: found.read });
+  }
+
+  function offerSizes(chosen) {
+    $("own-cell").replaceChildren(...CELLS_M.map((size) =>
+      new Option(`${count(size)} m`, size, false, size === chosen)));
+  }
+
+  function show(profile) {
+    found = profile;
+    $("own-progress").hidden = true;
+    $("own-cell-label").hidden = !profile.cellM;
+    $("own-words").textContent = profile.cellM ? ofTraces(profile)
+      : `A profile of ${some(profile.points.length, "place")}.`;
+    $("own-sends").textContent = sends(profile.points.length);
+    $("own-found").hidden = false;
+    $("own-use").disabled = false;
+    if (profile.read?.wrong.length) {
+      const { wrong } = profile.read;
+      fail(`${some(wrong.length, "file")} could not be used. ${wrong[0]}.`);
+    }
+  }
+
+  $("own-open").addEventListener("click", () => {
+    dialog.showModal();
+    $("own-choose").focus();
+  });
+  $("own-choose").addEventListener("click", () => $("own-input").click());
+  $("own-input").addEventListener("change", (event) => {
+    read([...event.target.files]);
+    event.target.value = "";
+  });
+  $("own-cell").addEventListener("change", (event) =>
+    worker?.postMessage({ cellM: Number(event.target.value) }));
+  $("own-close").addEventListener("click", () => dialog.close());
+  $("own-use").addEventListener("click", () => {
+    dialog.close();
+    taken(found);
+  });
+  dialog.addEventListener("close", () => {
+    // The points go with the worker; the dialog begins anew.
+    stop();
+    $("own-found").hidden = true;
+    $("own-wrong").hidden = true;
+    $("own-use").disabled = true;
+  });
+  // Files may be dropped anywhere: the browser would otherwise leave the page for them.
+  addEventListener("dragover", (event) => {
+    event.preventDefault();
+    $("drop").classList.add("over");
+  });
+  addEventListener("dragleave", () => $("drop").classList.remove("over"));
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    $("drop").classList.remove("over");
+    const files = [...event.dataTransfer.files];
+    if (files.length === 0) return;
+    if (!dialog.open && !document.querySelector("dialog[open]")) dialog.showModal();
+    if (dialog.open) read(files);
+  });
+}
+
+function ofTraces({ read, timed, hours, covered, visited, points, cellM }) {
+  const what = timed ? `${some(hours, "hour")} of your time` : "without times";
+  const dropped = read.dropped ? ` (${count(read.dropped)} more could not be used)` : "";
+  const around = points.length > visited
+    ? `, and ${count(points.length - visited)} around them to hide among` : "";
+  return `${some(read.points, "point")}${dropped}, ${what}. ${some(visited, "cell")} of ` +
+    `${count(cellM)} m hold ${percent(covered)} of it${around}.`;
+}

@@ -1,0 +1,156 @@
+// The page: everything meets here. What it does is in modules of their own: stage.js (the map and
+// the pin), level.js, building.js, compare.js, own.js (files), api.js (the service).
+
+import * as api from "./api.js";
+import { build, cancel, showBuilt, wireBuilding } from "./building.js";
+import { wireTrying } from "./compare.js";
+import { nowhere, unproject } from "./geo.js";
+import { askedFor, level, sendsWords, setLevel, tellLevel, wireLevel } from "./level.js";
+import { priorIn } from "./measures.js";
+import { ownData } from "./own.js";
+import { Pane } from "./pane.js";
+import { pinEvents, repaint, setProfile } from "./stage.js";
+import { $, LOCAL, hear, panes, setTheme, shown, state, theme } from "./state.js";
+import * as tiles from "./tiles.js";
+import { calm, trouble } from "./trouble.js";
+import { readMechanism } from "./vendor/whereish.js";
+import { alikeKm, count } from "./words.js";
+
+const LARGEST_FILE = 500e6;
+
+/** Open a mechanism from disk: the client checks it before anything on the screen changes. */
+async function openFile(file) {
+  let bytes, mechanism, prior;
+  try {
+    if (file.size > LARGEST_FILE) throw new Error("it must be at most 500 MB to be shown here");
+    bytes = new Uint8Array(await file.arrayBuffer());
+    mechanism = await readMechanism(bytes);
+    prior = priorIn(bytes);
+  } catch (wrong) {
+    trouble(`${file.name} cannot be opened: ${wrong.message}. Open a file that whereish build or ` +
+      "this page has written.");
+    return;
+  }
+  calm();
+  cancel();
+  const { plane, epsilon } = mechanism;
+  const xyKm = Array.from({ length: mechanism.places }, (_, x) => mechanism.input(x));
+  setProfile({
+    name: file.name, personal: true, opened: true, earth: Boolean(plane), xyKm,
+    latlon: xyKm.map((xy) => (plane ? unproject(plane, ...xy) : nowhere(xy))),
+    cellKm: mechanism.cellKm, prior: prior ?? xyKm.map(() => 1 / xyKm.length),
+  });
+  if (epsilon) setLevel(Number((alikeKm(2, epsilon) * 1000).toPrecision(4)), 2);
+  showBuilt({ mechanism, bytes, ratio: 2, asked: askedFor(level()) });
+}
+
+/** Take a profile that own.js has read. */
+function takeProfile({ name, points, earth, cellKm, prior }) {
+  const most = state.about?.limits?.places ?? 2000;
+  if (points.length > most) {
+    trouble(`This service builds for at most ${count(most)} places, and ${name} has ` +
+      `${count(points.length)}: choose larger cells, or fewer places.`);
+    return;
+  }
+  calm();
+  cancel();
+  setProfile({
+    name, earth, cellKm, prior, personal: true, xyKm: earth ? null : points,
+    latlon: earth ? points : points.map(nowhere),
+  });
+  // On this machine there is nobody to ask; elsewhere the person presses Build.
+  if (LOCAL) void build();
+}
+
+let makeBackdrop = null; // what the switch shows: the service's, or a file of this device
+
+async function setBackdrop(make) {
+  try {
+    state.backdrop = make ? await make() : null;
+    for (const pane of [panes.best, panes.laplace]) await pane?.setBackdrop(state.backdrop);
+  } catch (wrong) {
+    state.backdrop = null;
+    $("tiles").checked = false;
+    trouble(`The background map cannot be shown: ${wrong.message}. All else works without it.`);
+  }
+  if (state.profile) repaint();
+}
+
+function wire() {
+  wireLevel(build);
+  wireBuilding();
+  wireTrying();
+  ownData({ taken: takeProfile, opened: openFile, sends: sendsWords });
+  const press = {
+    "trouble-close": calm,
+    "how-open": () => $("how").showModal(),
+    "file-open": () => $("file-input").click(),
+    "pmtiles-open": () => $("pmtiles-input").click(),
+    "who-city": () => {
+      calm();
+      cancel();
+      setProfile(state.city);
+      void build();
+    },
+    theme: () => setTheme(theme() === "dark" ? "light" : "dark"),
+  };
+  for (const [id, act] of Object.entries(press)) $(id).addEventListener("click", act);
+  const picked = (id, act) => $(id).addEventListener("change", (event) => {
+    if (event.target.files[0]) act(event.target.files[0]);
+    event.target.value = "";
+  });
+  picked("file-input", openFile);
+  picked("pmtiles-input", (file) => {
+    makeBackdrop = () => tiles.fromFile(file);
+    $("tiles").disabled = false;
+    $("tiles").checked = true;
+    $("tiles-words").textContent = `Show ${file.name}`;
+    $("tiles-note").textContent = "It is read from this device: nobody learns where you look.";
+    void setBackdrop(makeBackdrop);
+  });
+  $("tiles").addEventListener("change", (event) =>
+    setBackdrop(event.target.checked ? makeBackdrop : null));
+  hear("theme", applyTheme);
+}
+
+function applyTheme() {
+  $("theme").setAttribute("aria-pressed", String(theme() === "dark"));
+  for (const pane of shown()) pane.setTheme(theme());
+  if (state.profile) repaint();
+}
+
+function tellTiles(set) {
+  makeBackdrop = set ? () => tiles.fromService(set) : null;
+  $("tiles").disabled = !set;
+  $("tiles-note").textContent = tiles.whoLearns(set);
+  if (set?.attribution) {
+    $("tiles-words").textContent = `Show the background map (${set.attribution})`;
+  }
+}
+
+async function begin() {
+  try {
+    const [about, city] = await Promise.all([api.about(), api.city()]);
+    state.about = about;
+    state.city = {
+      name: city.name, latlon: city.latlon, cellKm: city.cell_km, prior: city.prior, earth: true,
+      lines: city.lines ?? [], names: city.names ?? [], personal: false,
+    };
+  } catch (wrong) {
+    trouble(api.inWords(wrong), begin);
+    return;
+  }
+  $("version").textContent = `Whereish ${state.about.version}.`;
+  tellTiles(state.about.tiles);
+  if (state.profile) return; // Somebody was quicker than the service.
+  setProfile(state.city);
+  // A key is asked for when somebody wants something built, not at the door.
+  if (!state.about.key_needed || api.hasKey()) void build();
+}
+
+wire();
+tellTiles(null);
+tellLevel();
+panes.best = await Pane.make($("pane-best"), theme(), pinEvents);
+applyTheme();
+await begin();

@@ -1,0 +1,174 @@
+// One map with one mechanism on it: pin, heat, circles, drawn reports. There are two of these when
+// mechanisms are compared.
+
+import { box } from "./geo.js";
+import { GlMap } from "./glmap.js";
+import { seenFrom } from "./measures.js";
+import { Overlay } from "./overlay.js";
+import { PlainMap } from "./plainmap.js";
+import * as scene from "./scene.js";
+
+/** Tell whether the browser can draw by WebGL 2 at all, before MapLibre is asked to. */
+function hasWebgl() {
+  try {
+    const context = document.createElement("canvas").getContext("webgl2");
+    context?.getExtension("WEBGL_lose_context")?.loseContext();
+    return Boolean(context);
+  } catch {
+    return false;
+  }
+}
+
+async function makeMap(container, theme) {
+  if (hasWebgl()) {
+    try {
+      const maplibre = await import("./vendor/maplibre-gl.mjs");
+      // On a phone one finger scrolls the page and two move the map.
+      const cooperative = matchMedia("(max-width: 860px) and (pointer: coarse)").matches;
+      return new GlMap(maplibre, container, theme, { cooperative });
+    } catch (wrong) {
+      console.info(`the map is drawn without WebGL: ${wrong.message}`);
+      container.replaceChildren();
+    }
+  }
+  return new PlainMap(container, theme);
+}
+
+export class Pane {
+  #map;
+  #overlay;
+  #theme;
+  #scene = null; // what is on the map: points, cellKm, mechanism, and so on
+  #seen = null;
+  #drawn = [];
+  #single = false;
+  #most = 0.4;
+  #seeThrough = false;
+  #touched = false;
+
+  static async make(element, theme, events) {
+    const pane = new Pane();
+    const container = element.querySelector(".map");
+    pane.element = element;
+    pane.#theme = theme;
+    pane.#map = await makeMap(container, theme);
+    pane.#overlay = new Overlay(pane.#map, container, events);
+    let waiting = 0;
+    // Until somebody takes the map into their own hands, it shows all the places.
+    pane.#map.onTouch(() => (pane.#touched = true));
+    new ResizeObserver(() => {
+      pane.#map.resize();
+      if (pane.#scene && !pane.#touched) pane.fit();
+    }).observe(container);
+    pane.#map.onMove(() => {
+      events.camera?.(pane);
+      waiting ||= requestAnimationFrame(() => {
+        waiting = 0;
+        pane.#drawGround();
+      });
+    });
+    return pane;
+  }
+
+  get map() {
+    return this.#map;
+  }
+
+  get seen() {
+    return this.#seen;
+  }
+
+  get dragging() {
+    return this.#overlay.dragging;
+  }
+
+  /**
+   * Put a profile on the map, with a mechanism or without.
+   * `stage` has inputs and outputs in degrees, cellKm, discKm, prior, lines, names, mechanism.
+   */
+  show(stage, { fit = true } = {}) {
+    this.#scene = stage;
+    this.#drawn = [];
+    this.#overlay.setNames(stage.names);
+    if (fit) this.fit();
+    this.#drawGround();
+    this.#map.set("usual", scene.usual(stage.inputs, stage.prior, this.#theme));
+    this.#drawDots();
+  }
+
+  fit() {
+    this.#touched = false;
+    const { outputs, cellKm, discKm } = this.#scene;
+    this.#map.fit(box(outputs, cellKm ? Math.max(...cellKm) / 2 : discKm), 28);
+  }
+
+  /** What is seen from a place; kept, since the scale of both panes depends on it. */
+  look(place) {
+    const { mechanism, prior } = this.#scene;
+    this.#seen = mechanism ? seenFrom(mechanism, place) : { shares: prior, mean: NaN, reach: 0 };
+    return this.#seen;
+  }
+
+  /** Draw what `look` has seen, on a scale that ends at `most`. */
+  paint(place, { most, hiddenKm, label, held }) {
+    const { inputs, outputs, cellKm, discKm, mechanism } = this.#scene;
+    this.#most = most;
+    this.#map.set("cells", scene.cells(outputs, cellKm, discKm, this.#seen.shares, most,
+      this.#theme, this.#seeThrough));
+    this.#map.set("rings", mechanism
+      ? scene.circles(inputs[place], hiddenKm, this.#seen.reach, this.#theme)
+      : []);
+    if (!held || !this.#overlay.dragging) this.#overlay.setPin(inputs[place], label);
+    this.element.dataset.place = String(place);
+  }
+
+  /** Draw reports of a place: the client's own draws, one after another. */
+  draw(place, number) {
+    const { mechanism } = this.#scene;
+    const fresh = Array.from({ length: number }, () => mechanism.draw(place));
+    this.#drawn.push(...fresh);
+    if (this.#drawn.length > 5000) this.#drawn.splice(0, this.#drawn.length - 5000);
+    this.#single = number === 1;
+    this.#drawDots();
+    return fresh;
+  }
+
+  get drawn() {
+    return this.#drawn;
+  }
+
+  clear() {
+    this.#drawn = [];
+    this.#drawDots();
+  }
+
+  setTheme(theme) {
+    this.#theme = theme;
+    this.#map.setTheme(theme);
+    if (!this.#scene) return;
+    this.show({ ...this.#scene }, { fit: false });
+  }
+
+  async setBackdrop(backdrop) {
+    this.#seeThrough = Boolean(backdrop);
+    await this.#map.setBackdrop(backdrop);
+    this.#drawGround();
+  }
+
+  #drawGround() {
+    if (!this.#scene) return;
+    const { features, water, labels } =
+      scene.ground(this.#map.bounds(), this.#map.width, this.#scene.lines, this.#theme);
+    this.#map.set("net", features);
+    this.#map.set("water", this.#seeThrough ? [] : water);
+    this.#overlay.setDegrees(labels);
+  }
+
+  #drawDots() {
+    if (!this.#scene) return;
+    const { outputs, cellKm, discKm } = this.#scene;
+    const spread = (cellKm ? Math.min(...cellKm) / 2 : discKm) * 0.8;
+    this.#map.set("dots", scene.dots(this.#drawn, outputs, spread, this.#theme, this.#single));
+    this.element.dataset.drawn = String(this.#drawn.length);
+  }
+}

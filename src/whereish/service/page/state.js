@@ -1,0 +1,40 @@
+// What the page knows, in one object; and a bell that rings when some of it has changed.
+
+export const $ = (id) => document.getElementById(id);
+
+export const LOCAL = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+
+export const state = {
+  about: null, // what the service says of itself
+  city: null, // the profile that the page opens with
+  profile: null, // whose places are on the map
+  built: null, // { mechanism, bytes, ratio, asked, seconds, forgotten, loss }
+  laplace: null, // the same, to be compared with
+  place: 0, // where the pin is: it is told to nobody
+  comparing: false,
+  job: null, // { stop: AbortController } while something is built
+  backdrop: null,
+};
+
+export const panes = { best: null, laplace: null };
+
+/** The maps that are to be seen now. */
+export const shown = () =>
+  [panes.best, state.comparing ? panes.laplace : null].filter(Boolean);
+
+const bell = new EventTarget();
+/** Names: profile (another one), built, moved (the pin), painted. */
+export const ring = (name) => bell.dispatchEvent(new Event(name));
+export const hear = (name, act) => bell.addEventListener(name, act);
+
+const darkness = matchMedia("(prefers-color-scheme: dark)");
+let chosen = null;
+export const theme = () => chosen ?? (darkness.matches ? "dark" : "light");
+
+export function setTheme(name) {
+  chosen = name;
+  document.documentElement.dataset.theme = name;
+  ring("theme");
+}
+
+darkness.addEventListener("change", () => ring("theme"));

@@ -1,0 +1,59 @@
+// Numbers as people say them: lengths, shares, levels, directions. Nothing here touches the page.
+
+const NB = "\u00a0"; // a number and its unit stay on one line
+const WINDS = ["east", "north-east", "north", "north-west", "west", "south-west", "south",
+  "south-east"];
+
+/** A length: metres below a kilometre, kilometres above. */
+export function metres(km) {
+  if (!Number.isFinite(km)) return "…";
+  if (km < 0.0005) return `0${NB}m`;
+  if (km < 0.995) {
+    const m = km * 1000;
+    return `${m < 10 ? m.toFixed(1) : Math.round(m)}${NB}m`;
+  }
+  return `${km < 9.95 ? km.toFixed(2) : km < 99.5 ? km.toFixed(1) : Math.round(km)}${NB}km`;
+}
+
+/** A share as percent, with as many digits as it needs to be told from nothing. */
+export function percent(share) {
+  const p = share * 100;
+  if (p === 0) return `0${NB}%`;
+  if (p < 0.01) return `under 0.01${NB}%`;
+  if (p < 1) return `${Number(p.toPrecision(1))}${NB}%`;
+  return `${p > 99 && p < 100 ? p.toFixed(1) : Math.round(p)}${NB}%`;
+}
+
+/** A gap between what is and what could be, which is usually next to nothing. */
+export function tiny(share) {
+  const p = Math.max(share, 0) * 100;
+  if (p < 1e-9) return "less than a billionth of a percent";
+  if (p >= 0.01) return `${Number(p.toPrecision(2))}${NB}%`;
+  return `${p.toFixed(Math.min(12, 1 - Math.floor(Math.log10(p))))}${NB}%`;
+}
+
+export function times(ratio) {
+  return ratio === 2 ? "twice" : `${Number(ratio.toPrecision(3))} times`;
+}
+
+export const count = (number) => number.toLocaleString("en-GB");
+
+export const some = (number, one, many = `${one}s`) =>
+  `${count(number)} ${number === 1 ? one : many}`;
+
+/** Where an offset in km points to, as a wind. */
+export function wind(dx, dy) {
+  return WINDS[Math.round((Math.atan2(dy, dx) / (2 * Math.PI)) * 8 + 8) % 8];
+}
+
+/** The epsilon per km of a level in words. */
+export const epsilonOf = (ratio, metresApart) => (Math.log(ratio) / metresApart) * 1000;
+
+/** How far apart places are that look alike, in km. */
+export const alikeKm = (ratio, epsilon) => Math.log(ratio) / epsilon;
+
+export function seconds(s) {
+  if (s < 0.95) return `${Math.max(0.1, s).toFixed(1)}${NB}s`;
+  if (s < 90) return `${Math.round(s)}${NB}s`;
+  return `${Math.round(s / 60)} minutes`;
+}

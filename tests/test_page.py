@@ -1,0 +1,667 @@
+"""The page in a real browser, served by the real service: what people see and do with it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+import os
+import re
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import stats
+
+import whereish as wh
+from serving import Served, serving
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+VENDOR = Path(wh.__file__).parent / "service" / "page" / "vendor" / "stamp"
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium to open the page in"),
+    pytest.mark.skipif(not VENDOR.exists(), reason="the page is not built: python hatch_build.py"),
+    # One browser and one service for all of them.
+    pytest.mark.xdist_group("page"),
+]
+FLAGS = [
+    "--no-sandbox", "--headless=new", "--disable-gpu-sandbox", "--use-gl=angle",
+    "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run",
+]  # fmt: skip
+ELSEWHERE = "elsewhere.localhost"  # the same machine under a name that the page does not know
+PATIENCE_MS = 30_000
+
+
+class Visit:
+    """A page that is watched: whatever it asks for, says on the console, or must not do."""
+
+    def __init__(self, page: Any, address: str) -> None:
+        self.page = page
+        self.address = address
+        self.asked: list[Any] = []
+        self.complaints: list[str] = []
+        self.expected: list[str] = []
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("request", lambda one: self.asked.append(one))
+        page.on("console", self._hear)
+        page.on("pageerror", lambda wrong: self.complaints.append(str(wrong)))
+        page.add_init_script(
+            "addEventListener('securitypolicyviolation',"
+            " (e) => console.error('violates', e.violatedDirective, e.blockedURI));"
+        )
+
+    def _hear(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def open(self, *, built: bool = True) -> Visit:
+        self.page.goto(self.address)
+        if built:
+            self.page.wait_for_selector("#result:not([hidden])")
+            self.page.wait_for_selector("#pane-best .map[data-ready=true]")
+        return self
+
+    def text(self, selector: str) -> str:
+        return str(self.page.inner_text(selector)).replace("\u00a0", " ")
+
+    def wait_text(self, selector: str, pattern: str) -> str:
+        self.page.wait_for_function(
+            "([s, p]) => new RegExp(p).test(document.querySelector(s).innerText"
+            ".replaceAll('\\u00a0', ' '))",
+            arg=[selector, pattern],
+        )
+        return self.text(selector)
+
+    def place(self) -> int:
+        return int(self.page.get_attribute("#pane-best", "data-place"))
+
+    def tip(self, pane: str = "#pane-best") -> tuple[float, float]:
+        box = self.page.locator(f"{pane} .pin").bounding_box()
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] - 1.6
+
+    def colour(self, x: float, y: float) -> tuple[int, ...]:
+        """Return the colour that people see somewhere, when the map has settled."""
+        self.page.wait_for_timeout(350)
+        clip = {"x": x, "y": y, "width": 1, "height": 1}
+        shot = Image.open(io.BytesIO(self.page.screenshot(clip=clip))).convert("RGB")
+        return tuple(np.asarray(shot)[0, 0].tolist())
+
+    def give(self, selector: str, *files: tuple[str, str | bytes]) -> None:
+        self.page.set_input_files(
+            selector,
+            [
+                {
+                    "name": name,
+                    "mimeType": "application/octet-stream",
+                    "buffer": content if isinstance(content, bytes) else content.encode(),
+                }
+                for name, content in files
+            ],
+        )
+
+    def check(self) -> None:
+        """Nobody else was asked, nothing was violated, and the console is silent."""
+        hosts = {urlsplit(one.url).netloc for one in self.asked if one.url.startswith("http")}
+        assert hosts <= {urlsplit(self.address).netloc}
+        left = [said for said in self.complaints if not any(part in said for part in self.expected)]
+        assert left == []
+
+
+def pmtiles(colour: tuple[int, int, int]) -> bytes:
+    """Return a PMTiles archive, version 3, of one picture of one colour: the whole world."""
+    stream = io.BytesIO()
+    Image.new("RGB", (256, 256), colour).save(stream, "PNG")
+    tile = stream.getvalue()
+    size = bytes([len(tile) & 127 | 128, len(tile) >> 7])  # as a varint, of two bytes here
+    root = bytes([1, 0, 1]) + size + bytes([1])  # one entry: tile 0, once, so long, at 0
+    start = 127 + len(root)
+    head = b"PMTiles\x03" + struct.pack(
+        "<11Q", 127, len(root), start, 2, start + 2, 0, start + 2, len(tile), 1, 1, 1
+    )
+    head += bytes([1, 1, 1, 2, 0, 0])  # nothing compressed, PNG, zoom 0
+    head += struct.pack("<4iB2i", -1800000000, -850000000, 1800000000, 850000000, 0, 0, 0)
+    return head + root + b"{}" + tile
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "green.pmtiles").write_bytes(pmtiles((0, 160, 60)))
+    flags = ("--allow-host", ELSEWHERE, "--tiles", str(folder / "green.pmtiles"))
+    with serving(folder / "kept", *flags) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser: Any, service: Served) -> Iterator[Callable[..., Visit]]:
+    contexts: list[Any] = []
+    visits: list[Visit] = []
+
+    def make(width: int = 1000, height: int = 720, host: str | None = None, **more: Any) -> Visit:
+        size = {"width": width, "height": height}
+        contexts.append(browser.new_context(viewport=size, accept_downloads=True, **more))
+        port = urlsplit(service.url).port
+        address = f"http://{host}:{port}/" if host else f"{service.url}/"
+        visits.append(Visit(contexts[-1].new_page(), address))
+        return visits[-1]
+
+    yield make
+    for one in visits:
+        one.check()
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = os.environ.get("WHEREISH_SCREENSHOTS")
+    made = Path(folder) if folder else tmp_path_factory.mktemp("screenshots")
+    made.mkdir(parents=True, exist_ok=True)
+    return made
+
+
+Visitor = Callable[..., Visit]
+
+
+def test_opens_with_something_to_see(visit: Visitor, pictures: Path) -> None:
+    seen = visit(1440, 900).open()
+    assert "Paris" in seen.text("#who-name")
+    assert seen.page.input_value("#metres") == "650"
+    said = seen.wait_text("#where", "Reports from here")
+    assert re.search(r"the same place \d+ %, .* 95 % fall within", said)
+    # The pin stands at the likeliest place, whose cell is not the colour of the ground.
+    assert seen.place() == int(np.argmax(wh.embedded_city().prior))
+    x, y = seen.tip()
+    assert (
+        sum(abs(a - b) for a, b in zip(seen.colour(x + 14, y + 14), (252, 252, 247), strict=True))
+        > 100
+    )
+    assert float(seen.text("#figure-loss").split()[0]) == pytest.approx(798, abs=1)
+    assert "Nothing this private can be better than 798 m: that is proved" in seen.text("#proved")
+    # Every request but those of a job is for a file; and the job is deleted on the service.
+    jobs = [one for one in seen.asked if "/v1/mechanisms" in one.url]
+    assert [one.method for one in jobs] == ["POST", "GET", "GET", "DELETE"]
+    assert jobs[0].headers["idempotency-key"]
+    seen.page.screenshot(path=pictures / "desk-light.png")
+
+
+def test_the_pin_moves_by_keyboard(visit: Visitor) -> None:
+    seen = visit().open()
+    seen.wait_text("#where", "near République")
+    first, colour = seen.place(), seen.colour(*(v + 14 for v in seen.tip()))
+    x, y = seen.tip()
+    seen.page.focus("#pane-best .pin")
+    seen.page.keyboard.press("ArrowLeft")
+    assert seen.place() == first - 1  # cells are in rows from the west
+    left, _ = seen.tip()
+    assert left < x - 20
+    assert seen.colour(x + 14, y + 14) != colour
+    seen.wait_text("#where", r"The pin is (?!near République)")
+    assert "Arrow keys" in seen.page.get_attribute("#pane-best .pin", "aria-label")
+    seen.page.keyboard.press("ArrowUp")
+    assert seen.place() == first - 1 + 8
+
+
+def test_the_pin_is_dragged(visit: Visitor) -> None:
+    seen = visit().open()
+    first = seen.place()
+    x, y = seen.tip()
+    before = seen.colour(x + 14, y + 14)
+    said = seen.wait_text("#where", "The pin is")
+    seen.page.mouse.move(x, y - 20)
+    seen.page.mouse.down()
+    seen.page.mouse.move(x - 100, y - 20, steps=4)
+    seen.page.mouse.move(x - 200, y - 20, steps=4)
+    during = seen.place()
+    seen.page.mouse.up()
+    assert during == seen.place() != first
+    assert seen.colour(x + 14, y + 14) != before
+    assert seen.wait_text("#where", "The pin is (?!near République)") != said
+    # It rests on a place, near where it was let go.
+    assert math.dist(seen.tip(), (x - 200, y)) < 60
+
+
+def test_reports_are_drawn_and_nobody_is_told(visit: Visitor) -> None:
+    seen = visit().open()
+    before = len(seen.asked)
+    seen.page.focus("#pane-best .pin")
+    seen.page.keyboard.press("ArrowLeft")
+    seen.page.click("#draw-one")
+    assert seen.wait_text("#drawn", "One report").endswith("off.")
+    assert seen.page.get_attribute("#pane-best", "data-drawn") == "1"
+    seen.page.click("#draw-many")
+    said = seen.wait_text("#drawn", "101 reports")
+    assert "101 ε" in said
+    assert "Reporter" in said
+    seen.page.click("#draw-clear")
+    assert seen.page.get_attribute("#pane-best", "data-drawn") == "0"
+    assert not seen.page.is_visible("#drawn")
+    seen.page.wait_for_timeout(200)
+    assert [one.url for one in seen.asked[before:]] == []  # where the pin is stays in the page
+
+
+def test_the_level_is_in_words(visit: Visitor) -> None:
+    seen = visit().open()
+    assert f"{math.log(2) / 0.65:.4g}" in seen.text("#epsilon")
+    seen.page.fill("#metres", "300")
+    seen.page.fill("#ratio", "4")
+    assert f"{math.log(4) / 0.3:.4g}" in seen.text("#epsilon")
+    assert "another level" in seen.text("#stale")
+    seen.page.fill("#ratio", "1")
+    assert "above 1" in seen.text("#level-wrong")
+    assert seen.page.is_disabled("#build")
+    seen.page.fill("#ratio", "4")
+    seen.page.check("input[value=faster]")
+    with seen.page.expect_request(lambda one: one.method == "POST") as asked:
+        seen.page.click("#build")
+    recipe = json.loads(asked.value.post_data)
+    assert recipe["dilation"] == 1.1
+    assert recipe["epsilon_per_km"] == pytest.approx(math.log(4) / 0.3)
+    seen.wait_text("#figure-hidden", "300 m")
+    assert not seen.page.is_visible("#stale")
+
+
+def test_planar_laplace_beside_it(visit: Visitor, pictures: Path) -> None:
+    seen = visit(1440, 900).open()
+    seen.page.click("#compare")
+    seen.page.wait_for_selector("#compare-table table")
+    seen.page.wait_for_selector("#pane-laplace .map[data-ready=true]")
+    seen.page.click("#draw-many")
+    assert seen.page.get_attribute("#pane-laplace", "data-drawn") == "100"
+    cells = seen.page.locator("#compare-table tbody tr").first.locator("td").all_inner_texts()
+    city, level = wh.embedded_city(), math.log(2) / 0.65
+    noise = wh.quality_loss(wh.planar_laplace(city.places, level), city.prior)
+    assert float(cells[0].split()[0]) == pytest.approx(798, abs=1)
+    assert float(cells[1].split()[0]) == pytest.approx(noise, abs=0.006)
+    # One pin, one camera.
+    seen.page.focus("#pane-laplace .pin")
+    seen.page.keyboard.press("ArrowLeft")
+    assert seen.page.get_attribute("#pane-laplace", "data-place") == str(seen.place())
+    seen.page.click("#pane-best .maplibregl-ctrl-zoom-in")
+    seen.page.wait_for_timeout(700)
+    offsets = [
+        np.subtract(seen.tip(pane), [seen.page.locator(pane).bounding_box()[k] for k in "xy"])
+        for pane in ("#pane-best", "#pane-laplace")
+    ]
+    assert np.abs(offsets[0] - offsets[1]).max() < 1.5
+    seen.page.screenshot(path=pictures / "compare.png")
+    seen.page.click("#compare")
+    assert not seen.page.is_visible("#pane-laplace")
+
+
+def test_the_certificate_and_a_file_that_draws_as_it_says(visit: Visitor, tmp_path: Path) -> None:
+    seen = visit()
+    bodies: list[bytes] = []
+    seen.page.on(
+        "response",
+        lambda answer: bodies.append(answer.body()) if answer.url.endswith("/file") else None,
+    )
+    seen.open()
+    seen.page.click("#certificate-open")
+    said = seen.text("#certificate")
+    for part in ("108,288 ratios", "exact arithmetic", "twice at 0.65 km", "For one report"):
+        assert part in said
+    assert re.search(r"whereish audit whereish-1\.066\.whereish", said)
+    assert re.search(r"SHA-256 [0-9a-f]{64}", said)
+    seen.page.keyboard.press("Escape")
+    assert not seen.page.is_visible("#certificate")
+    with seen.page.expect_download() as coming:
+        seen.page.click("#download")
+    assert coming.value.suggested_filename == "whereish-1.066.whereish"
+    path = tmp_path / "k.whereish"
+    coming.value.save_as(path)
+    assert [path.read_bytes()] == bodies
+    assert wh.audit_file(path)["epsilon"] == pytest.approx(math.log(2) / 0.65)
+    mechanism, _ = wh.load_mechanism(path)
+    found = seen.page.evaluate(
+        """async ([text, place, draws]) => {
+          const { readMechanism } = await import("/assets/vendor/whereish.js");
+          const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+          const mechanism = await readMechanism(bytes);
+          const seen = new Array(mechanism.reports).fill(0);
+          for (let i = 0; i < draws; i++) seen[mechanism.draw(place)]++;
+          return { seen, counts: mechanism.countsOf(place).map(String) };
+        }""",
+        [base64.b64encode(path.read_bytes()).decode(), 20, 200_000],
+    )
+    counts = [int(text) for text in found["counts"]]
+    assert counts == mechanism.counts[20].tolist()
+    expected = np.array(counts, dtype=float) / 2**63 * 200_000
+    drawn = np.array(found["seen"], dtype=float)
+    assert drawn[expected == 0].sum() == 0
+    rare = expected < 10
+    seen_in, wanted = (np.append(values[~rare], values[rare].sum()) for values in (drawn, expected))
+    keep = wanted > 0
+    assert stats.chisquare(seen_in[keep], wanted[keep] * 200_000 / wanted.sum()).pvalue > 1e-6
+
+
+def test_a_mechanism_is_opened_from_disk(visit: Visitor, tmp_path: Path) -> None:
+    path = tmp_path / "mine.whereish"
+    places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36], [52.53, 13.38]])
+    prior = [0.4, 0.3, 0.2, 0.1]
+    wh.save_mechanism(path, wh.optimal(places, prior, 2.0), prior)
+    seen = visit().open()
+    content = path.read_bytes()
+    seen.give("#file-input", ("bad.whereish", content[:-1] + bytes([content[-1] ^ 1])))
+    assert "bad.whereish cannot be opened: the file was changed" in seen.wait_text(
+        "#trouble", "cannot be opened"
+    )
+    assert "Paris" in seen.text("#who-name")  # and nothing else has changed
+    seen.give("#file-input", ("mine.whereish", content))
+    seen.wait_text("#who-name", "mine.whereish")
+    assert "4 places" in seen.text("#who-more")
+    assert float(seen.page.input_value("#metres")) == pytest.approx(math.log(2) / 2 * 1000, abs=0.1)
+    assert not seen.page.is_visible("#trouble")
+    seen.page.click("#who-city")
+    seen.wait_text("#who-name", "Paris")
+    seen.page.wait_for_selector("#result:not([hidden])")
+
+
+def gpx(points: list[tuple[float, float, str]]) -> str:
+    rows = "".join(
+        f'<trkpt lat="{lat}" lon="{lon}"><ele>3</ele><time>{time}</time></trkpt>'
+        for lat, lon, time in points
+    )
+    return f'<?xml version="1.0"?><gpx version="1.1"><trk><trkseg>{rows}</trkseg></trk></gpx>'
+
+
+def days(lat: float, lon: float) -> list[tuple[float, float, str]]:
+    """Nights at one place, days at another 2 km east of it."""
+    return [
+        (lat, lon + (0.03 if 9 <= hour < 17 else 0.0), f"2024-05-{day:02d}T{hour:02d}:10:00Z")
+        for day in range(1, 6)
+        for hour in range(24)
+    ]
+
+
+def test_own_traces_are_read_here(visit: Visitor, pictures: Path) -> None:
+    seen = visit(1440, 900).open()
+    before = len(seen.asked)
+    seen.page.click("#own-open")
+    stay = {
+        "startTime": "2024-05-06T20:00:00.000+02:00",
+        "endTime": "2024-05-07T06:00:00.000+02:00",
+        "visit": {"topCandidate": {"placeLocation": {"latLng": "59.9130°, 10.7500°"}}},
+    }
+    seen.give(
+        "#own-input",
+        ("walk.gpx", gpx(days(59.913, 10.75))),
+        ("Timeline.json", json.dumps({"semanticSegments": [stay]})),
+    )
+    said = seen.wait_text("#own-words", "points")
+    assert "hold 100 %" in said
+    assert "130 hours" in said
+    assert "service on this machine" in seen.text("#own-sends")
+    worker = [one.url for one in seen.asked[before:]]
+    assert all("/assets/" in url for url in worker)  # nothing but the reader itself
+    seen.page.screenshot(path=pictures / "own.png")
+    with seen.page.expect_request(lambda one: one.method == "POST") as asked:
+        seen.page.click("#own-use")
+    recipe = json.loads(asked.value.post_data)
+    assert sum(recipe["prior"]) == pytest.approx(1)
+    # 90 hours of 130 at home, 40 at work; the places around are there to hide among.
+    assert sorted(recipe["prior"])[-2:] == pytest.approx([40 / 130, 90 / 130])
+    assert "2024" not in asked.value.post_data
+    seen.page.wait_for_selector("#result:not([hidden])")
+    assert "2 files" in seen.text("#who-name")
+
+
+OTHER_KINDS = {
+    "table.csv": "when,latitude,longitude\n"
+    + "".join(f"2024-05-01 {h:02d}:00:00,40.0{h % 3},-3.7\n" for h in range(24)),
+    "Records.json": json.dumps(
+        {
+            "locations": [
+                {
+                    "latitudeE7": 400000000,
+                    "longitudeE7": 4294967296 - 37000000,
+                    "timestamp": f"2024-05-01T{h:02d}:00:00Z",
+                }
+                for h in range(24)
+            ]
+        }
+    ),
+    "line.geojson": json.dumps(
+        {
+            "type": "Feature",
+            "properties": {"coordTimes": [f"2024-05-01T{h:02d}:00:00Z" for h in range(24)]},
+            "geometry": {"type": "LineString", "coordinates": [[-3.7, 40.0]] * 24},
+        }
+    ),
+    "20240501.plt": "\n" * 6
+    + "".join(f"40.0,-3.7,0,100,45413.0,2024-05-01,{h:02d}:00:00\n" for h in range(24)),
+}
+
+
+def test_every_kind_of_trace_and_bad_files_say_so(visit: Visitor) -> None:
+    seen = visit().open()
+    seen.page.click("#own-open")
+    for name, content in OTHER_KINDS.items():
+        seen.give("#own-input", (name, content))
+        assert "24 points, 24 hours" in seen.wait_text("#own-words", "points"), name
+        seen.page.evaluate("document.getElementById('own-words').textContent = ''")
+    bad: tuple[tuple[str, str | bytes, str], ...] = (
+        ("broken.json", '{"locations": [', "must be JSON"),
+        ("empty.gpx", "", "the file is empty"),
+        ("other.csv", "a,b\n1,2\n", "columns lat and lon"),
+        ("zip.gpx", b"PK\x03\x04\x00\x00", "unpack archives"),
+        ("me.csv", "lat,lon,prior\n48.85,2.35,x\n48.86,2.35,1\n", "prior must be a number"),
+        ("two.csv", "lat,lon,prior\n48.85,2.35,1\n48.85,2.35,1\n", "must be different"),
+    )
+    for name, wrong, words in bad:
+        seen.give("#own-input", (name, wrong))
+        assert name in seen.wait_text("#own-wrong", words)
+    seen.page.click("#own-close")
+    assert "Paris" in seen.text("#who-name")
+    assert seen.page.is_visible("#result")
+
+
+def profile_csv(n: int) -> str:
+    rng = np.random.default_rng(3)
+    prior = rng.gamma(0.4, size=n) + 1e-5
+    prior /= prior.sum()
+    rows = "".join(
+        f"{45.7 + 0.006 * (i // 16)},{4.8 + 0.009 * (i % 16)},{p}\n"
+        for i, p in enumerate(prior.tolist())
+    )
+    return "lat,lon,prior\n" + rows
+
+
+def test_a_live_bar_and_a_way_out(visit: Visitor, service: Served) -> None:
+    seen = visit().open()
+    seen.page.click("#own-open")
+    seen.give("#own-input", ("me.csv", profile_csv(256)))
+    seen.wait_text("#own-words", "256 places")
+    with seen.page.expect_response(lambda one: one.request.method == "POST") as made:
+        seen.page.click("#own-use")
+    job = made.value.json()["id"]
+    said = seen.wait_text("#progress-words", r"Step \d+")
+    assert re.search(r"off, within .* of the best possible", said)
+    assert 0 < seen.page.evaluate("document.getElementById('bar').value") < 1
+    with seen.page.expect_response(lambda one: one.request.method == "DELETE") as gone:
+        seen.page.click("#cancel")
+    assert gone.value.status == 204
+    assert not seen.page.is_visible("#progress")
+    with service.client() as client:
+        assert client.get(f"/v1/mechanisms/{job}").status_code == 404
+    assert "me.csv" in seen.text("#who-name")
+    # Leaving is a way out, too.
+    with seen.page.expect_response(lambda one: one.request.method == "POST") as made:
+        seen.page.click("#build")
+    job = made.value.json()["id"]
+    seen.wait_text("#progress-words", r"Step \d+")
+    seen.page.goto("about:blank")
+    with service.client() as client:
+        for _ in range(50):
+            if client.get(f"/v1/mechanisms/{job}").status_code == 404:
+                break
+            seen.page.wait_for_timeout(100)
+        assert client.get(f"/v1/mechanisms/{job}").status_code == 404
+
+
+def test_on_another_machine_nothing_personal_is_sent_unasked(visit: Visitor) -> None:
+    seen = visit(host=ELSEWHERE).open()
+    before = len(seen.asked)
+    seen.page.click("#own-open")
+    seen.give("#own-input", ("walk.gpx", gpx(days(59.913, 10.75))))
+    seen.wait_text("#own-words", "points")
+    assert ELSEWHERE in seen.text("#own-sends")
+    seen.page.click("#own-use")
+    seen.page.click("#build")
+    assert ELSEWHERE in seen.wait_text("#consent-words", "places")
+    seen.page.click("#consent button[value=no]")
+    seen.page.wait_for_timeout(200)
+    assert [one.url for one in seen.asked[before:] if one.method == "POST"] == []
+    seen.page.click("#build")
+    seen.page.click("#consent button[value=yes]")
+    seen.page.wait_for_selector("#result:not([hidden])")
+
+
+def test_what_the_service_refuses_is_told(visit: Visitor) -> None:
+    seen = visit().open()
+    seen.expected += ["status of 4", "status of 5", "net::ERR_FAILED"]
+    answers: list[tuple[int, dict[str, str], str]] = [
+        (429, {"Retry-After": "1"}, "there are too many jobs"),
+        (422, {}, "epsilon_per_km must be positive"),
+        (500, {}, "something broke"),
+    ]
+
+    def refuse(route: Any) -> None:
+        if route.request.method != "POST" or not answers:
+            route.fallback()
+            return
+        status, headers, message = answers.pop(0)
+        told = {"code": "x", "message": message, "field": None, "request_id": "r"}
+        route.fulfill(status=status, headers=headers, json={"error": told})
+
+    seen.page.route("**/v1/mechanisms", refuse)
+    seen.page.click("#build")
+    seen.wait_text("#progress-words", "asking again in 1 s")
+    assert seen.wait_text("#trouble-words", "positive").startswith("Epsilon_per_km must")
+    assert seen.page.is_visible("#pane-best .pin")
+    seen.page.click("#trouble-retry")
+    assert "tell whoever runs it" in seen.wait_text("#trouble-words", "Something broke")
+    seen.page.click("#trouble-retry")  # and now it answers
+    seen.page.wait_for_selector("#trouble", state="hidden")
+    seen.page.wait_for_selector("#progress", state="hidden")
+    seen.page.route("**/v1/mechanisms", lambda route: route.abort())
+    seen.page.click("#build")
+    assert "does not answer" in seen.wait_text("#trouble-words", "answer")
+    seen.page.unroute("**/v1/mechanisms")
+    seen.page.click("#trouble-retry")
+    seen.page.wait_for_selector("#trouble", state="hidden")
+
+
+def test_a_key_is_asked_for(visit: Visitor) -> None:
+    seen = visit()
+    seen.expected.append("status of 401")
+    keys: list[str | None] = []
+
+    def guard(route: Any) -> None:
+        keys.append(route.request.headers.get("authorization"))
+        if route.request.method == "POST" and keys[-1] != "Bearer right":
+            told = {"code": "key", "message": "a key is needed", "field": None, "request_id": "r"}
+            route.fulfill(status=401, json={"error": told})
+        else:
+            route.continue_()
+
+    about = {"version": "0", "key_needed": True, "limits": {"places": 2000}, "tiles": None}
+    seen.page.route("**/v1/about", lambda route: route.fulfill(json=about))
+    seen.page.route("**/v1/mechanisms**", guard)
+    seen.open(built=False)
+    seen.page.wait_for_selector("#build:not([disabled])")
+    assert keys == []  # it asks when something is to be built
+    seen.page.click("#build")
+    seen.page.fill("#key-text", "wrong")
+    seen.page.keyboard.press("Enter")
+    seen.page.wait_for_function("() => document.getElementById('key-text').value === ''")
+    seen.page.fill("#key-text", "right")
+    seen.page.keyboard.press("Enter")
+    seen.page.wait_for_selector("#result:not([hidden])")
+    assert set(keys) == {None, "Bearer wrong", "Bearer right"}
+    assert seen.page.evaluate("sessionStorage.length + localStorage.length") == 0
+
+
+def test_on_a_phone_and_in_the_dark(visit: Visitor, pictures: Path) -> None:
+    seen = visit(390, 844, color_scheme="dark", has_touch=True, is_mobile=True).open()
+    seen.page.click("#compare")
+    seen.page.wait_for_selector("#compare-table table")
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
+    top, below = (
+        seen.page.locator(pane).bounding_box() for pane in ("#pane-best", "#pane-laplace")
+    )
+    assert below["y"] >= top["y"] + top["height"] - 1
+    dark = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert max(int(part) for part in re.findall(r"\d+", dark)[:3]) < 60
+    seen.page.screenshot(path=pictures / "phone-dark.png")
+    seen.page.tap("#theme")
+    seen.page.wait_for_timeout(300)
+    light = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert min(int(part) for part in re.findall(r"\d+", light)[:3]) > 200
+    seen.page.screenshot(path=pictures / "phone-light.png", full_page=True)
+
+
+def test_without_webgl_there_is_still_a_map(visit: Visitor, pictures: Path) -> None:
+    seen = visit()
+    seen.page.add_init_script(
+        "const real = HTMLCanvasElement.prototype.getContext;"
+        "HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {"
+        "  return kind.startsWith('webgl') ? null : real.call(this, kind, ...rest); };"
+    )
+    seen.open()
+    assert seen.page.is_visible(".plain-map")
+    x, y = seen.tip()
+    before = seen.colour(x + 14, y + 14)
+    seen.page.focus("#pane-best .pin")
+    seen.page.keyboard.press("ArrowLeft")
+    assert seen.colour(x + 14, y + 14) != before
+    seen.page.screenshot(path=pictures / "plain.png")
+
+
+def test_a_background_is_off_until_set(visit: Visitor, pictures: Path) -> None:
+    seen = visit().open()
+    assert not seen.page.is_checked("#tiles")
+    assert "which learns which part of the map is looked at" in seen.text("#tiles-note")
+    assert not [one for one in seen.asked if "pmtiles" in one.url]
+    box = seen.page.locator("#pane-best .map").bounding_box()
+    corner = (box["x"] + 40, box["y"] + box["height"] - 120)
+    ground = seen.colour(*corner)
+    seen.page.check("#tiles")
+    seen.page.wait_for_timeout(500)
+    red, green, blue = seen.colour(*corner)
+    assert green > red + 40
+    assert green > blue + 40
+    seen.page.screenshot(path=pictures / "background.png")
+    seen.page.uncheck("#tiles")
+    assert seen.colour(*corner) == ground
+    seen.give("#pmtiles-input", ("blue.pmtiles", pmtiles((0, 60, 200))))
+    assert "nobody learns" in seen.wait_text("#tiles-note", "this device")
+    seen.page.wait_for_timeout(500)
+    red, green, blue = seen.colour(*corner)
+    assert blue > red + 40
+    seen.give("#pmtiles-input", ("not.pmtiles", b"nothing of the kind"))
+    assert "background map cannot be shown" in seen.wait_text("#trouble-words", "background")
+
+
+def test_the_interface_is_shown_too(visit: Visitor) -> None:
+    seen = visit()
+    seen.page.goto(seen.address + "docs")
+    seen.page.wait_for_selector(".opblock")
+    assert "/v1/mechanisms" in seen.text("#api")
