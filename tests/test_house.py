@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
+import httpx
 import pytest
 
 import whereish as wh
+from serving import serving
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "whereish"
@@ -108,3 +112,38 @@ def test_links_in_the_docs_lead_somewhere() -> None:
 
 def test_versions_agree() -> None:
     assert f"## [{wh.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_wheel_has_the_page_and_serves_it(tmp_path: Path) -> None:
+    """What is installed is what was seen: the page, what it borrows, and the browser's client."""
+    if not (SOURCE / "service" / "page" / "vendor" / "stamp").exists():
+        pytest.skip("the page is not built: python hatch_build.py")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(tmp_path / "installed")
+    page = tmp_path / "installed" / "whereish" / "service" / "page"
+    assert (page / "vendor" / "whereish.js").read_text() == (
+        ROOT / "clients" / "js" / "whereish.js"
+    ).read_text()
+    with serving(
+        tmp_path / "data", environment={"PYTHONPATH": str(tmp_path / "installed")}
+    ) as service:
+        for path, words in (
+            ("/", "<title>"),
+            ("/assets/page.js", "import"),
+            ("/assets/vendor/maplibre-gl.mjs", "maplibre"),
+            ("/assets/vendor/swagger-ui-bundle.js", "swagger"),
+            ("/city.json", "latlon"),
+        ):
+            told = httpx.get(service.url + path)
+            assert told.status_code == 200
+            assert words.lower() in told.text.lower()
+        code = "import whereish; print(whereish.__file__)"
+        where = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+        said = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=where
+        )
+        assert str(tmp_path) in said.stdout

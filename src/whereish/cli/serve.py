@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,6 +75,7 @@ def serve(
         str | None,
         typer.Option(help="A .pmtiles file or a tile address for the page's map; none if not set."),
     ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -109,6 +111,8 @@ def serve(
         if as_json:
             emit({"url": url, "pid": os.getpid()})
             sys.stdout.flush()
+        if open_page:
+            webbrowser.open(url)
 
     listen(settings, ready)
     say("Stopped. Jobs that were not done go on when it starts again.")

@@ -33,7 +33,7 @@ def main() -> None:
         answer.write(json.dumps(document).encode() + b"\n" + then)
         answer.flush()
 
-    _warm_up()
+    warm_up()
     say({"ready": True})
     line = sys.stdin.buffer.readline()
     if not line:
@@ -110,7 +110,7 @@ def told(wrong: BaseException) -> dict[str, Any]:
     return {"code": "internal", "message": message, "field": None}
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Load and compile what a solve needs, before there is one."""
     import numpy as np
 
