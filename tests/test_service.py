@@ -476,7 +476,7 @@ def test_a_client_that_dawdles_is_cut_off(service: Served) -> None:
 def test_jobs_go_on_after_a_stop_and_after_a_kill(tmp_path: Path) -> None:
     with serving(tmp_path, "--workers", "1") as service:
         client = service.client()
-        ids = [post(client, recipe(150, seed=i))["id"] for i in range(3)]
+        ids = [post(client, recipe(100, seed=i))["id"] for i in range(3)]
         time.sleep(0.5)
         client.close()
         assert service.stop() == 0

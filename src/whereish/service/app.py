@@ -26,8 +26,17 @@ from starlette.staticfiles import StaticFiles
 from whereish.errors import InputError
 from whereish.recipes import Recipe
 from whereish.service import schema
-from whereish.service.database import Database
-from whereish.service.guard import Guard, Often, Rates, Refusal, answer, read_body, refuse
+from whereish.service.database import Database, DatabaseError
+from whereish.service.guard import (
+    Guard,
+    Often,
+    Rates,
+    Refusal,
+    answer,
+    no_database_now,
+    read_body,
+    refuse,
+)
 from whereish.service.jobs import DONE, Job, Jobs, TooMuchError
 from whereish.service.keys import ANYONE, Keys
 from whereish.service.queue import Queue
@@ -167,6 +176,10 @@ def _errors(app: FastAPI) -> None:
         later = {"retry-after": str(wrong.retry_after_s)}
         return refuse(Refusal(429, "too_much", str(wrong), None, later))
 
+    @app.exception_handler(DatabaseError)
+    async def no_database(request: Request, wrong: DatabaseError) -> Response:
+        return refuse(no_database_now())
+
     @app.exception_handler(RequestValidationError)
     async def misshapen(request: Request, wrong: RequestValidationError) -> Response:
         # The only thing that FastAPI itself validates is an id.
@@ -252,7 +265,10 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
         await run_in_threadpool(service.queue.forget, id)
         return Response(status_code=204)
 
-    return Often("/v1/mechanisms/{id}", r"/v1/mechanisms/([A-Za-z0-9_-]{24})", how_far_it_is)
+    async def state(scope: Any, id_: str) -> bytes:
+        return (await own(Request(scope), id_))[1].content
+
+    return Often("/v1/mechanisms/{id}", r"/v1/mechanisms/([A-Za-z0-9_-]{24})", state)
 
 
 async def _events(service: Service, client: str, job: Job | None) -> AsyncIterator[bytes]:
@@ -280,18 +296,17 @@ async def _events(service: Service, client: str, job: Job | None) -> AsyncIterat
 def _about(app: FastAPI, service: Service) -> None:
     settings = service.settings
 
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", **schema.of("healthz"))
     async def is_it_alive() -> Response:
         """Tell that the process answers."""
         return answer(200, {"status": "alive"})
 
+    @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", **schema.of("readyz"))
     async def is_it_ready() -> Response:
         """Tell whether jobs can be taken and built."""
-        try:
-            await run_in_threadpool(service.jobs.counts)
-        except Exception:
-            raise Refusal(503, "database", "the database does not answer") from None
+        await run_in_threadpool(service.jobs.counts)
         if not service.queue.ready:
             raise Refusal(503, "queue", "the queue has not started, or is stopping")
         return answer(200, {"status": "ready"})
@@ -357,6 +372,7 @@ def _page(app: FastAPI, service: Service) -> None:
     async def embedded() -> Response:
         return answer(200, await run_in_threadpool(_city), fresh)
 
+    @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
         return FileResponse(PAGE / "index.html", headers=fresh)

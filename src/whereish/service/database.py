@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from whereish.errors import InputError
+from whereish.errors import InputError, WhereishError
 
 # {bytes} is what a database calls bytes.
 _TABLES = (
@@ -33,19 +34,39 @@ _CONNECTIONS = 8
 _PATIENCE_S = 20.0
 
 
+class DatabaseError(WhereishError):
+    """The database does not answer, or cannot do what it is asked for now."""
+
+
 class Database:
     """A pool of connections that speak either dialect."""
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.embedded = url is None
+        if url is None:
+            self._errors: tuple[type[Exception], ...] = (sqlite3.OperationalError,)
+        else:
+            from psycopg import OperationalError
+
+            self._errors = (OperationalError,)
         self._url = str(folder / "whereish.sqlite") if url is None else url
         self._idle: queue.LifoQueue[Any] = queue.LifoQueue()
         self._room = queue.LifoQueue[None]()
         for _ in range(_CONNECTIONS):
             self._room.put(None)
-        with self.transaction() as run:
-            for statement in _TABLES:
-                run(statement.replace("{bytes}", "BLOB" if self.embedded else "BYTEA"))
+        try:
+            with self.transaction() as run:
+                if not self.embedded:
+                    run("SELECT pg_advisory_xact_lock(7734)")  # servers may start together
+                for statement in _TABLES:
+                    run(statement.replace("{bytes}", "BLOB" if self.embedded else "BYTEA"))
+        except DatabaseError:
+            raise InputError(
+                "database must be a PostgreSQL that can be reached and written, and it cannot: "
+                "check the URL, the password and that the server runs"
+                if url
+                else f"folder must hold a database that can be written, and {folder} does not"
+            ) from None
         if self.embedded:
             Path(self._url).chmod(0o600)
 
@@ -60,22 +81,17 @@ class Database:
             return made
         import psycopg
 
-        try:
-            return psycopg.connect(self._url, autocommit=True, connect_timeout=10)
-        except psycopg.Error:
-            raise InputError(
-                "database must be a PostgreSQL that can be reached, and it cannot: check the URL, "
-                "the password and that the server runs"
-            ) from None
+        return psycopg.connect(self._url, autocommit=True, connect_timeout=5)
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
-        self._room.get(timeout=_PATIENCE_S)
+        try:
+            self._room.get(timeout=_PATIENCE_S)
+        except queue.Empty:
+            raise DatabaseError("the database is too busy") from None
         try:
             try:
                 connection = self._idle.get_nowait()
-                if not self.embedded and connection.closed:
-                    connection = self._connect()
             except queue.Empty:
                 connection = self._connect()
             try:
@@ -85,8 +101,17 @@ class Database:
                 connection.close()
                 raise
             self._idle.put(connection)
+        except self._errors:
+            # When the server was gone, the others do not know it yet.
+            self._forget_idle()
+            raise DatabaseError("the database does not answer") from None
         finally:
             self._room.put(None)
+
+    def _forget_idle(self) -> None:
+        while not self._idle.empty():
+            with contextlib.suppress(queue.Empty):
+                self._idle.get_nowait().close()
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
@@ -102,9 +127,9 @@ class Database:
                 yield run
                 cursor.execute("COMMIT")
             except BaseException:
-                if not self.embedded and connection.closed:
-                    raise
-                cursor.execute("ROLLBACK")
+                if self.embedded or not connection.closed:
+                    with contextlib.suppress(*self._errors):
+                        cursor.execute("ROLLBACK")
                 raise
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

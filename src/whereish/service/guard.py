@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.requests import Request
 from starlette.responses import Response
 
+from whereish.service.database import DatabaseError
 from whereish.service.logs import request_id
 from whereish.service.settings import Limits, Settings
 
@@ -82,6 +83,12 @@ def refuse(refusal: Refusal) -> Response:
     return answer(refusal.status, {"error": error}, refusal.headers)
 
 
+def no_database_now() -> Refusal:
+    """Refuse for now, because the database does not answer."""
+    message = "the database does not answer: try again"
+    return Refusal(503, "database", message, "service", {"retry-after": "2"})
+
+
 async def read_body(request: Request, limit: int) -> bytes:
     """Read a body of JSON: not more than the limit, and not from somebody who dawdles."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
@@ -144,10 +151,13 @@ class Rates:
 
 
 class Often:
-    """An endpoint that is asked so often that it goes past the framework: three times as fast."""
+    """An endpoint that is asked so often that it goes past the framework: four times as fast.
+
+    What it answers is JSON, with status 200.
+    """
 
     def __init__(
-        self, route: str, pattern: str, handle: Callable[[Request, str], Awaitable[Response]]
+        self, route: str, pattern: str, handle: Callable[[Message, str], Awaitable[bytes]]
     ) -> None:
         self.route, self._pattern, self._handle = route, re.compile(pattern), handle
 
@@ -156,12 +166,18 @@ class Often:
         found = self._pattern.fullmatch(scope["path"]) if scope["method"] == "GET" else None
         return None if found is None else found[1]
 
-    async def answer(self, scope: Message, receive: Any, told: str) -> Response:
+    async def answer(self, scope: Message, receive: Any, tell: Any, told: str) -> None:
         """Answer, or refuse."""
         try:
-            return await self._handle(Request(scope, receive), told)
+            content = await self._handle(scope, told)
         except Refusal as refusal:
-            return refuse(refusal)
+            await refuse(refusal)(scope, receive, tell)
+        except DatabaseError:
+            await refuse(no_database_now())(scope, receive, tell)
+        else:
+            headers = [(b"content-length", str(len(content)).encode()), *_AS_JSON]
+            await tell({"type": "http.response.start", "status": 200, "headers": headers})
+            await tell({"type": "http.response.body", "body": content})
 
 
 class Guard:
@@ -178,10 +194,12 @@ class Guard:
         tiles = settings.tiles or ""
         host = re.match(r"https?://[^/]+", tiles)
         told = f" {host[0]}" if host else ""
-        self._policy = _POLICY.format(styles="", tiles=told).encode()
+        policy = _POLICY.format(styles="", tiles=told)
+        plain = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
+        csp = b"content-security-policy"
+        self._plain = [*plain, (csp, policy.encode())]
         # Swagger's own page writes styles; nothing else may.
-        self._docs_policy = _POLICY.format(styles=" 'unsafe-inline'", tiles="").encode()
-        self._plain = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
+        self._docs = [*plain, (csp, _POLICY.format(styles=" 'unsafe-inline'", tiles="").encode())]
         self._requests = Counter(
             "whereish_http_requests", "Requests answered.", ("method", "route", "status"),
             registry=registry,
@@ -209,11 +227,9 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                docs = scope["path"] == "/docs"
                 message["headers"] = [
                     *message.get("headers", ()),
-                    *self._plain,
-                    (b"content-security-policy", self._docs_policy if docs else self._policy),
+                    *(self._docs if scope["path"] == "/docs" else self._plain),
                     (b"x-request-id", request.encode()),
                 ]
             await send(message)
@@ -224,7 +240,7 @@ class Guard:
                 await refuse(refusal)(scope, receive, tell)
             elif (told := self._often.match(scope)) is not None:
                 route, quiet = self._often.route, logging.DEBUG
-                await (await self._often.answer(scope, receive, told))(scope, receive, tell)
+                await self._often.answer(scope, receive, tell, told)
             else:
                 await self._app(scope, receive, tell)
         except Exception as wrong:
@@ -265,5 +281,6 @@ class Guard:
         return None
 
 
+_AS_JSON = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
 _LOOKED_AT = {b"x-request-id", b"host", b"origin", b"sec-fetch-site"}
 _METHODS = {"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"}

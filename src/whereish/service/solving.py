@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -41,6 +43,8 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
+            # A group of its own: what a solver starts ends with it, and Ctrl-C is the server's.
+            start_new_session=True,
         )
         self._news: queue.Queue[Outcome | dict[str, Any]] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -51,8 +55,10 @@ class Worker:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """End it now, whatever it does."""
-        self._process.kill()
+        """End it now, whatever it does, and whatever it has started."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def solve(
         self,
@@ -96,10 +102,8 @@ class Worker:
             self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
-                    try:
+                    with contextlib.suppress(OSError):
                         pipe.close()
-                    except OSError:
-                        continue
 
     def _read(self) -> None:
         """Read its lines until there are no more; what makes no sense is its death."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -37,7 +38,7 @@ def main() -> None:
     say({"ready": True})
     line = sys.stdin.buffer.readline()
     if not line:
-        return
+        os._exit(0)
     order = json.loads(line)
     recipe = sys.stdin.buffer.read(order["length"])
     threading.Thread(target=_end_with_the_server, daemon=True).start()
@@ -131,7 +132,7 @@ def warm_up() -> None:
 def _end_with_the_server() -> None:
     """Wait for the end of standard input, which is the end of the server, or its wish."""
     sys.stdin.buffer.read()
-    os._exit(3)
+    os.killpg(0, signal.SIGKILL)  # and what a solver has started
 
 
 def _limit_memory(memory_gb: float) -> None:
