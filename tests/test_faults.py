@@ -28,6 +28,7 @@ from serving import Served, recipe, serving
 KILLS = int(os.environ.get("WHEREISH_KILLS", "5"))
 PATIENCE_S = 120.0 + 15.0 * KILLS
 REPORT = sys.stderr
+SECRET = {"WHEREISH_SECRET": "a secret that several servers share"}
 
 
 def ask(service: Served, method: str, path: str, **more: object) -> httpx.Response | None:
@@ -128,52 +129,64 @@ def test_nothing_is_lost_on_sqlite(tmp_path: Path) -> None:
     REPORT.write(f"SQLite: {found}\n")
 
 
+class Postgres:
+    """A PostgreSQL of Debian's packages, with a database of its own, on loopback."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        root = os.geteuid() == 0
+        become = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]
+        self._prefix = become if root else []
+        if root:
+            for made in (folder, *list(folder.parents)[:2]):
+                os.chmod(made, 0o755)
+            shutil.chown(folder, "postgres", "postgres")
+        self._folder, self._programs = folder, programs
+        port = 20_000 + os.getpid() % 20_000
+        self._options = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder} -c fsync=off"
+        self.url = f"postgresql://whereish@127.0.0.1:{port}/postgres"
+        self._run("initdb", "-A", "trust", "-U", "whereish")
+
+    def start(self) -> None:
+        log = str(self._folder / "log")
+        self._run("pg_ctl", "-w", "-l", log, "-o", self._options, "start")
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-w", "-m", "fast", "stop")
+
+    def _run(self, program: str, *words: str) -> None:
+        command = [str(self._programs / program), "-D", str(self._folder / "data"), *words]
+        subprocess.run([*self._prefix, *command], check=True, cwd="/", stdout=subprocess.DEVNULL)
+
+
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a PostgreSQL of Debian's packages, with a database of its own, on loopback."""
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     if not programs:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql, or run make as root")
-    folder = tmp_path_factory.mktemp("postgres")
-    root = os.geteuid() == 0
-    become = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]
-    prefix = become if root else []
-    if root:
-        for made in (folder, *list(folder.parents)[:2]):
-            os.chmod(made, 0o755)
-        shutil.chown(folder, "postgres", "postgres")
-    data, bin_ = folder / "data", programs[0]
-    run = {"check": True, "capture_output": True, "cwd": "/"}
-    subprocess.run(
-        [*prefix, str(bin_ / "initdb"), "-D", str(data), "-A", "trust", "-U", "whereish"],
-        **run,  # type: ignore[call-overload]
-    )
-    port = 20_000 + os.getpid() % 20_000
-    options = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder} -c fsync=off"
-    command = [*prefix, str(bin_ / "pg_ctl"), "-D", str(data), "-w"]
-    subprocess.run(
-        [*command, "-l", str(folder / "log"), "-o", options, "start"],
-        **run,  # type: ignore[call-overload]
-    )
-    try:
-        yield f"postgresql://whereish@127.0.0.1:{port}/postgres"
-    finally:
-        subprocess.run([*command, "-m", "immediate", "stop"], capture_output=True, cwd="/")
+    made = Postgres(programs[0], tmp_path_factory.mktemp("postgres"))
+    made.start()
+    yield made
+    with contextlib.suppress(subprocess.CalledProcessError):
+        made.stop()
 
 
-def test_nothing_is_lost_on_postgresql(postgres: str, tmp_path: Path) -> None:
-    with serving(tmp_path / "service", "--database", postgres) as service:
+def test_nothing_is_lost_on_postgresql(postgres: Postgres, tmp_path: Path) -> None:
+    with serving(tmp_path / "service", "--database", postgres.url) as service:
         found = torment(service, max(4, KILLS // 5), tmp_path, seed=2)
     assert found["server"] > 0, found
     REPORT.write(f"PostgreSQL: {found}\n")
 
 
-def test_another_server_takes_over(postgres: str, tmp_path: Path) -> None:
+def test_another_server_takes_over(postgres: Postgres, tmp_path: Path) -> None:
     """Two servers on one database: what one had begun when it died for good, the other ends."""
-    secret = {"WHEREISH_SECRET": "a secret that several servers share"}
+    secret = SECRET
     with (
-        serving(tmp_path / "a", "--database", postgres, "--workers", "1", environment=secret) as a,
-        serving(tmp_path / "b", "--database", postgres, "--workers", "1", environment=secret) as b,
+        serving(
+            tmp_path / "a", "--database", postgres.url, "--workers", "1", environment=secret
+        ) as a,
+        serving(
+            tmp_path / "b", "--database", postgres.url, "--workers", "1", environment=secret
+        ) as b,
         a.client() as to_a,
         b.client() as to_b,
     ):
@@ -190,3 +203,55 @@ def test_another_server_takes_over(postgres: str, tmp_path: Path) -> None:
             time.sleep(0.2)
         # Deleting at one server stops the solve at another, and the key is the same everywhere.
         assert all(to_b.get(f"/v1/mechanisms/{job}/file").status_code == 200 for job in ids)
+
+
+def test_a_database_that_goes_away_comes_back(postgres: Postgres, tmp_path: Path) -> None:
+    """While it is gone the service says so; what was accepted is built when it is back."""
+    with serving(tmp_path / "c", "--database", postgres.url) as service, service.client() as client:
+        ids = [
+            client.post("/v1/mechanisms", json=recipe(90, seed=i)).json()["id"] for i in range(6)
+        ]
+        time.sleep(1)
+        postgres.stop()
+        try:
+            for path in ("/readyz", f"/v1/mechanisms/{ids[0]}"):
+                told = client.get(path)
+                assert (told.status_code, told.json()["error"]["code"]) == (503, "database")
+            refused = client.post("/v1/mechanisms", json=recipe(5))
+            assert refused.status_code == 503
+            assert client.get("/healthz").status_code == 200
+            time.sleep(3)
+        finally:
+            postgres.start()
+        end = time.monotonic() + 120
+        while (told := client.get(f"/v1/mechanisms/{ids[0]}")).status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        for job in ids:
+            while client.get(f"/v1/mechanisms/{job}").json()["state"] != "done":
+                assert time.monotonic() < end, client.get(f"/v1/mechanisms/{job}").json()
+                time.sleep(0.2)
+
+
+def test_deleting_at_one_server_stops_the_solve_at_another(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    secret = SECRET
+    with (
+        serving(tmp_path / "a", "--database", postgres.url, environment=secret) as a,
+        a.client() as to_a,
+    ):
+        job = to_a.post("/v1/mechanisms", json=recipe(600)).json()["id"]
+        while to_a.get(f"/v1/mechanisms/{job}").json()["progress"] is None:
+            time.sleep(0.1)
+        with (
+            serving(tmp_path / "b", "--database", postgres.url, environment=secret) as b,
+            b.client() as to_b,
+        ):
+            assert to_b.get(f"/v1/mechanisms/{job}").json()["progress"] is not None
+            assert to_b.delete(f"/v1/mechanisms/{job}").status_code == 204
+        end = time.monotonic() + 10
+        while "whereish_solves 0.0" not in to_a.get("/metrics").text:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert to_a.get(f"/v1/mechanisms/{job}").status_code == 404

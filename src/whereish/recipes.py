@@ -146,8 +146,8 @@ class Recipe:
             self.prior,
             self.epsilon_per_km,
             self.dilation,
-            self._matrix(self.privacy_metric),
-            self._matrix(self.quality_metric),
+            self._matrix("privacy_metric"),
+            self._matrix("quality_metric"),
             self.outputs,
             self.solver,
             method=self.method,
@@ -158,7 +158,8 @@ class Recipe:
             progress=progress,
         )
 
-    def _matrix(self, metric: Any) -> Array | None:
+    def _matrix(self, field: str) -> Array | None:
+        metric = getattr(self, field)
         if metric is None or metric == "euclidean":
             return None
         if metric == "geodesic":
@@ -168,7 +169,10 @@ class Recipe:
         kind, numbers = metric
         if kind == "matrix":
             return np.asarray(numbers)
-        return graph_metric(len(self.places), numbers[:, :2], numbers[:, 2])
+        try:
+            return graph_metric(len(self.places), numbers[:, :2], numbers[:, 2])
+        except InputError as wrong:
+            raise InputError(str(wrong), f"{field}.edges") from None
 
 
 def read_json(text: bytes | str) -> Any:

@@ -16,6 +16,7 @@ import json
 import secrets
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -100,18 +101,24 @@ class Jobs:
         InputError
             If it was used for another recipe.
         """
-        rows = self._database.read(
-            "SELECT body, job FROM once WHERE client = ? AND name = ?",
-            (client, self._seal.digest(name.encode())),
+        found = self._accepted(self._database.read, client, name, body)
+        return None if found is None else self.get(client, found)
+
+    def _accepted(
+        self, run: Callable[..., Iterable[Any]], client: str, name: str, body: bytes
+    ) -> str | None:
+        rows = list(
+            run(
+                "SELECT body, job FROM once WHERE client = ? AND name = ?",
+                (client, self._seal.digest(name.encode())),
+            )
         )
-        if not rows:
-            return None
-        if rows[0][0] != self._seal.digest(body):
+        if rows and rows[0][0] != self._seal.digest(body):
             raise InputError(
                 "Idempotency-Key must be new for a new recipe, and this one was used for another",
                 "Idempotency-Key",
             )
-        return self.get(client, rows[0][1])
+        return rows[0][1] if rows else None
 
     def accept(
         self, client: str, recipe: Recipe, body: bytes, name: str | None
@@ -133,37 +140,26 @@ class Jobs:
         }
         id_, now = secrets.token_urlsafe(18), time.time()
         sealed = self._seal.close(body, id_)
-        # One at a time in this process: the database has to be asked by nobody in vain.
+        # One at a time in this process, and so in line for the database, and not in its way.
         with self._accepting, self._database.transaction() as run:
             if not self._database.embedded:
                 run("LOCK TABLE once IN SHARE ROW EXCLUSIVE MODE")
-            if name is not None:
-                key = self._seal.digest(name.encode())
-                found = run(
-                    "SELECT body, job FROM once WHERE client = ? AND name = ?", (client, key)
-                ).fetchall()
-                if found and found[0][0] == self._seal.digest(body):
-                    rows = run(
-                        f"SELECT {_COLUMNS} FROM jobs WHERE client = ? AND id = ?",  # noqa: S608
-                        (client, found[0][1]),
-                    ).fetchall()
-                    return self._job(rows[0]), False
-                if found:
-                    raise InputError(
-                        "Idempotency-Key must be new for a new recipe, and this one was used for "
-                        "another", "Idempotency-Key",
-                    )  # fmt: skip
-            self._check_room(run, client)
-            run(
-                "INSERT INTO jobs (client, id, state, created, changed, about, recipe) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (client, id_, QUEUED, now, now, json.dumps(about), sealed),
-            )
-            if name is not None:
+            known = None if name is None else self._accepted(run, client, name, body)
+            if known is None:
+                self._check_room(run, client)
                 run(
-                    "INSERT INTO once VALUES (?, ?, ?, ?)",
-                    (client, key, self._seal.digest(body), id_),
+                    "INSERT INTO jobs (client, id, state, created, changed, about, recipe) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (client, id_, QUEUED, now, now, json.dumps(about), sealed),
                 )
+                if name is not None:
+                    once = (client, self._seal.digest(name.encode()), self._seal.digest(body), id_)
+                    run("INSERT INTO once VALUES (?, ?, ?, ?)", once)
+        if known is not None:
+            job = self.get(client, known)
+            if job is None:
+                raise InputError("the job of this Idempotency-Key was deleted just now", "id")
+            return job, False
         return Job(id_, QUEUED, now, now, about, None, None, None), True
 
     def _check_room(self, run: Any, client: str) -> None:

@@ -22,7 +22,7 @@ from whereish.service.solving import Workers
 
 _QUEUE = "builds"
 _LOOK_S = 5.0
-_SILENT_S = 30.0
+_SILENT_S = 15.0
 _ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 _log = logging.getLogger("whereish.queue")
 _building: Callable[[str], None] | None = None
