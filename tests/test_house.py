@@ -27,7 +27,7 @@ FLOORS = (
     {"solvers", "release"},
     {"mechanisms"},
     {"recipes"},
-    {"studies"},
+    {"studies", "batch"},
     {"service"},
     {"cli"},
 )

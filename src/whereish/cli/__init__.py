@@ -13,6 +13,7 @@ import typer
 
 from whereish import __version__
 from whereish.cli import commands
+from whereish.cli.batch import batch
 from whereish.cli.city import city, forget
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
@@ -41,6 +42,7 @@ for function in (
     city,
     forget,
     paper,
+    batch,
     serve,
     demo,
 ):

@@ -15,7 +15,7 @@ from whereish.mechanisms.closed import closed_form
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.plan import Plan, plan
 from whereish.mechanisms.search import Setting, Task, best_of, setting_of
-from whereish.places import Array, Places, as_number, as_prior
+from whereish.places import Array, Places, as_number, as_prior, as_whole
 from whereish.solvers import Progress, check_solver
 from whereish.threads import cores
 
@@ -181,6 +181,7 @@ def optimal_each(
     outputs: Places | Sequence[int] | NDArray[np.int64] | None = None,
     *,
     tolerance: float = TOLERANCE,
+    threads: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> list[Mechanism]:
     """Build the optimal mechanism of each of many people on the same places.
@@ -192,6 +193,8 @@ def optimal_each(
     ----------
     priors
         (people, n): a prior for each.
+    threads
+        How many to work with; as many as cores if not given. The result is the same.
     progress
         Called with how many are built, and how many there are.
 
@@ -206,12 +209,13 @@ def optimal_each(
     weights = [as_prior(prior, len(setting.inputs)) for prior in people]
     if not weights:
         raise InputError("priors must hold at least one prior, got none")
-    together = cores() if len(setting.inputs) <= _ALONE_UP_TO else 1
+    all_ = cores() if threads is None else as_whole("threads", threads)
+    together = all_ if len(setting.inputs) <= _ALONE_UP_TO else 1
     stop = np.zeros(1, np.uint8)
     setting.prepare()
 
     def build(one: Array) -> Mechanism:
-        task = Task(setting, one, tolerance, threads=max(1, cores() // together), stop=stop)
+        task = Task(setting, one, tolerance, threads=max(1, all_ // together), stop=stop)
         return best_of(task, "auto", None, time.perf_counter())
 
     built: list[Mechanism] = []

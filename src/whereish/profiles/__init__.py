@@ -2,6 +2,7 @@
 
 from whereish.profiles.cache import cache_folder, forget
 from whereish.profiles.city import embedded_city
+from whereish.profiles.many import People, Person
 from whereish.profiles.person import (
     RADIUS_KM,
     Portrait,
@@ -68,6 +69,8 @@ __all__ = [
     "Districts",
     "Funnel",
     "H3Cells",
+    "People",
+    "Person",
     "Portrait",
     "Profile",
     "Regions",

@@ -59,9 +59,9 @@ def read_profile(path: str | Path, *, normalise: bool = False, user: str | None 
         kind = file.suffix.lower()
         if kind in (".csv", ".tsv", ".txt"):
             columns = _csv_columns(file, "\t" if kind == ".tsv" else ",")
-            return _from_columns(columns, normalise, user)
+            return from_columns(columns, normalise, user)
         if kind in (".parquet", ".pq"):
-            return _from_columns(_parquet_columns(file), normalise, user)
+            return from_columns(_parquet_columns(file), normalise, user)
         if kind in (".json", ".geojson"):
             return _from_json(_load_json(file), normalise, user)
         raise FormatError(f"the name must end in {_KINDS}")
@@ -255,14 +255,14 @@ def _from_json(document: Any, normalise: bool, user: str | None) -> Profile:
         raise FormatError("this is a mechanism, not a profile of places and a prior")
     if isinstance(document, list) and all(isinstance(row, dict) for row in document):
         names = {name for row in document for name in row}
-        return _from_columns(
+        return from_columns(
             {name: [row.get(name) for row in document] for name in names}, normalise, user
         )
     columns = document.values() if isinstance(document, dict) else ()
     if columns and all(isinstance(column, list) for column in columns):
         if len({len(column) for column in columns}) > 1:
             raise FormatError("the columns must be equally long")
-        return _from_columns(document, normalise, user)
+        return from_columns(document, normalise, user)
     raise FormatError("must be a list of records, a mapping of columns, or GeoJSON features")
 
 
@@ -283,9 +283,10 @@ def _of_one(columns: dict[str, list[Any]], user: str | None) -> dict[str, list[A
     return {name: [values[row] for row in rows] for name, values in columns.items()}
 
 
-def _from_columns(
+def from_columns(
     columns: dict[str, list[Any]], normalise: bool, user: str | None = None
 ) -> Profile:
+    """Make a profile of the columns of a table."""
     columns = _of_one(columns, user)
     found = [pair for pair in _COORDINATES if all(name in columns for name in pair)]
     if len(found) != 1 or "prior" not in columns:

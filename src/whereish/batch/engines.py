@@ -1,0 +1,195 @@
+"""Who does the work: processes of this machine, or a Ray cluster that is there already.
+
+An engine is handed work in order, keeps a little of it under way, and hands back what came of each
+piece in whatever order that was. A piece whose worker died is tried three times, and then handed
+back as lost: it never takes others with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Protocol, TypeVar
+
+from whereish.errors import InputError, SolveError
+from whereish.threads import cores
+
+Piece = TypeVar("Piece")
+Made = TypeVar("Made")
+TRIES = 3
+_AHEAD = 2  # pieces under way for every worker
+
+
+class Lost:
+    """What comes of a piece whose worker died every time."""
+
+
+class Engine(Protocol):
+    """Does work somewhere."""
+
+    workers: int
+
+    def run(
+        self, work: Callable[[Piece], Made], pieces: Iterable[Piece]
+    ) -> Iterator[tuple[Piece, Made | Lost]]:
+        """Yield every piece with what came of it."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+class LocalEngine:
+    """Processes of this machine, as many as cores if not told."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = cores() if workers is None else workers
+        self._pool = self._new()
+
+    def _new(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            self.workers, multiprocessing.get_context("spawn"), initializer=_quiet
+        )
+
+    def run(
+        self, work: Callable[[Piece], Made], pieces: Iterable[Piece]
+    ) -> Iterator[tuple[Piece, Made | Lost]]:
+        """Yield every piece with what came of it."""
+        coming, under_way = iter(pieces), dict[Future[Made], Piece]()
+        while True:
+            for piece in coming:
+                under_way[self._pool.submit(work, piece)] = piece
+                if len(under_way) >= _AHEAD * self.workers:
+                    break
+            if not under_way:
+                return
+            done, _ = wait(under_way, timeout=0.5, return_when=FIRST_COMPLETED)
+            suspects = []
+            for future in done:
+                piece = under_way.pop(future)
+                try:
+                    yield piece, future.result()
+                except BrokenProcessPool:
+                    suspects.append(piece)
+            if suspects:
+                # Nobody knows over which of them a worker died: each gets a pool of its own.
+                suspects += under_way.values()
+                under_way.clear()
+                self._end()
+                for piece in suspects:
+                    yield piece, self._alone(work, piece)
+                self._pool = self._new()
+
+    def _alone(self, work: Callable[[Piece], Made], piece: Piece) -> Made | Lost:
+        for _ in range(TRIES):
+            with (
+                ProcessPoolExecutor(
+                    1, multiprocessing.get_context("spawn"), initializer=_quiet
+                ) as pool,
+                contextlib.suppress(BrokenProcessPool),
+            ):
+                return pool.submit(work, piece).result()
+        return Lost()
+
+    def _end(self) -> None:
+        for process in list((self._pool._processes or {}).values()):
+            process.kill()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def close(self) -> None:
+        """End it, whatever is under way."""
+        self._end()
+
+
+def _quiet() -> None:
+    """Leave Ctrl-C to who started the work."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+
+class RayEngine:
+    """A Ray cluster that is there already; nothing here starts or stops machines."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            ray: Any = importlib.import_module("ray")
+        except ImportError:
+            raise InputError(
+                "a cluster needs Ray: pip install 'whereish[cluster]', on every machine of it"
+            ) from None
+        self._ray = ray
+        _check_answers(address)
+        try:
+            ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+        except (ConnectionError, RuntimeError, ValueError) as wrong:
+            raise InputError(
+                f"cluster must be the address of a Ray cluster that answers, got {address} "
+                f"({type(wrong).__name__}): ray start --head starts one"
+            ) from None
+        self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def run(
+        self, work: Callable[[Piece], Made], pieces: Iterable[Piece]
+    ) -> Iterator[tuple[Piece, Made | Lost]]:
+        """Yield every piece with what came of it."""
+        ray = self._ray
+        task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(work)
+        coming, under_way = iter(pieces), dict[Any, Piece]()
+        while True:
+            for piece in coming:
+                under_way[task.remote(piece)] = piece
+                if len(under_way) >= _AHEAD * self.workers:
+                    break
+            if not under_way:
+                return
+            try:
+                done, _ = ray.wait(list(under_way), timeout=0.5)
+                for reference in done:
+                    piece = under_way.pop(reference)
+                    try:
+                        yield piece, ray.get(reference)
+                    except (
+                        ray.exceptions.WorkerCrashedError,
+                        ray.exceptions.NodeDiedError,
+                        ray.exceptions.OutOfMemoryError,
+                    ):
+                        yield piece, Lost()
+            except (ray.exceptions.RaySystemError, ConnectionError, RuntimeError) as wrong:
+                raise SolveError(
+                    f"the cluster is gone ({type(wrong).__name__}): what is done is kept, and the "
+                    "same command does the rest"
+                ) from None
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        with contextlib.suppress(Exception):
+            self._ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Raise InputError at once where nobody listens: Ray itself would wait for minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=5):
+            return
+    except (OSError, ValueError, OverflowError):
+        raise InputError(
+            f"cluster must be auto, or HOST:PORT of a Ray cluster that answers, got {address}"
+        ) from None
+
+
+def open_engine(workers: int | None = None, cluster: str | None = None) -> LocalEngine | RayEngine:
+    """Return processes of this machine, or a cluster."""
+    if cluster is not None and workers is not None:
+        raise InputError("workers must be left out with a cluster: it knows its own")
+    return LocalEngine(workers) if cluster is None else RayEngine(cluster)

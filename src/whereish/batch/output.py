@@ -1,0 +1,175 @@
+"""Where a batch puts its files: a folder, or an object store by its address."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from whereish.errors import InputError
+from whereish.files import write_whole
+
+
+class Output(Protocol):
+    """A place for files, each written whole or not at all. It is sent to workers as it is."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file under its name."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """Return what a file holds, or None if there is none."""
+        ...
+
+    def size(self, name: str) -> int | None:
+        """Return how large a file is, or None if there is none."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder on this machine, or one that all workers share. Its owner's only."""
+
+    path: Path
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file under its name."""
+        file = self.path / name
+        if not file.parent.is_dir():
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(file, content, private=True)
+
+    def read(self, name: str) -> bytes | None:
+        """Return what a file holds, or None if there is none."""
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def size(self, name: str) -> int | None:
+        """Return how large a file is, or None if there is none."""
+        try:
+            return (self.path / name).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder."""
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(file.name for file in (self.path / folder).iterdir() if file.is_file())
+        return []
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        (self.path / name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Store:
+    """An object store, through fsspec: there an object is whole or not there by itself."""
+
+    address: str
+
+    @property
+    def _system(self) -> Any:
+        import fsspec
+
+        return fsspec.core.url_to_fs(self.address)[0]
+
+    def _at(self, name: str) -> str:
+        return f"{self.address.rstrip('/')}/{name}"
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file under its name."""
+        system, at = self._system, self._at(name)
+        system.makedirs(at.rsplit("/", 1)[0], exist_ok=True)
+        system.pipe_file(at, content)
+
+    def read(self, name: str) -> bytes | None:
+        """Return what a file holds, or None if there is none."""
+        try:
+            return bytes(self._system.cat_file(self._at(name)))
+        except FileNotFoundError:
+            return None
+
+    def size(self, name: str) -> int | None:
+        """Return how large a file is, or None if there is none."""
+        try:
+            return int(self._system.size(self._at(name)))
+        except FileNotFoundError:
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder."""
+        try:
+            found = self._system.ls(self._at(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(str(path).rsplit("/", 1)[-1] for path in found)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        with contextlib.suppress(FileNotFoundError):
+            self._system.rm_file(self._at(name))
+
+
+def open_output(where: str) -> Output:
+    """Return a folder, or a store for an address like ``s3://bucket/run``.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written, or what the address needs is not installed.
+    """
+    if "://" not in where or where.startswith("file://"):
+        path = Path(where.removeprefix("file://"))
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as wrong:
+            raise InputError(f"output must be a folder, got {where}: {wrong.strerror}") from None
+        made: Output = Folder(path.resolve())
+    else:
+        made = Store(where)
+    try:
+        made.write(".batch/trial", b"")
+        made.remove(".batch/trial")
+    except ImportError as wrong:
+        raise InputError(f"output {where} needs a package that is missing: {wrong}") from None
+    except InputError:
+        raise
+    except Exception as wrong:
+        raise InputError(
+            f"output must be a folder or an address that can be written, got {where} "
+            f"({type(wrong).__name__})"
+        ) from None
+    return made
+
+
+@contextlib.contextmanager
+def alone(output: Output) -> Iterator[None]:
+    """Hold a folder, so that no two runs write into it at the same time."""
+    if not isinstance(output, Folder):
+        yield
+        return
+    import fcntl
+
+    file = output.path / ".batch" / "lock"
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with file.open("a") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"output must be used by one run at a time, and another one uses {output.path}"
+            ) from None
+        yield

@@ -1,0 +1,362 @@
+"""A mechanism for everybody: what is there already stays, what is missing or has changed is built.
+
+Everybody's file has a line in a journal, with the digest of what it was made from. Who is in it
+with the same digest, and whose file is there, is done. A file is written before its line is, and
+whole: a run that is killed leaves nothing that the next one does not find out about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import IO, Any
+
+import numpy as np
+
+from whereish.batch.engines import Engine, Lost
+from whereish.batch.output import Folder, Output, alone
+from whereish.errors import InputError, WhereishError
+from whereish.measures import quality_loss
+from whereish.mechanisms import SUFFIX, Mechanism, mechanism_bytes, optimal, optimal_each
+from whereish.places import Array, Places
+from whereish.profiles import People, Profile
+
+DONE, FAILED = "done", "failed"
+# People on the same places whose mechanisms are built together; people who wait for company.
+_TOGETHER, _WAITING = 8, 4096
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}")
+_JOURNAL, _PARAMETERS, _SUMMARY = ".batch/journal", ".batch/parameters.json", "summary.csv"
+
+
+@dataclass(frozen=True)
+class Level:
+    """What all mechanisms of a run have in common."""
+
+    epsilon: float
+    dilation: float = 1.0
+    method: str = "exact"
+    tolerance: float = 1e-6
+    keep_prior: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of somebody's profile: a line of the summary."""
+
+    user: str
+    file: str
+    state: str
+    places: int | None = None
+    loss_km: float | None = None
+    bound_km: float | None = None
+    gap: float | None = None
+    seconds: float | None = None
+    bytes: int | None = None
+    digest: str | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """People on the same places: what one worker is handed."""
+
+    level: Level
+    output: Output
+    places: Places
+    users: tuple[str, ...]
+    digests: tuple[str, ...]
+    priors: Array
+
+
+@dataclass
+class Batch:
+    """How far a run has come."""
+
+    people: int
+    built: int = 0
+    kept: int = 0
+    failed: int = 0
+    settings: int = 0
+    seconds: float = 0.0
+
+    @property
+    def ended(self) -> int:
+        """Of how many people something came."""
+        return self.built + self.kept + self.failed
+
+
+def run_batch(
+    people: People,
+    level: Level,
+    output: Output,
+    engine: Engine,
+    tell: Callable[[Row, Batch], object] = lambda row, batch: None,
+) -> Batch:
+    """Build what is missing, and write a summary of everybody.
+
+    Parameters
+    ----------
+    tell
+        Called with everybody's row, as it comes, and how far the run is.
+
+    Raises
+    ------
+    InputError
+        If the output is of a run with another level, or in use.
+    """
+    start = time.perf_counter()
+    batch = Batch(people.count)
+    with alone(output), _journal(output, level) as journal:
+        seen: set[str] = set()
+
+        def note(row: Row) -> None:
+            journal.add(row)
+            batch.built += row.state == DONE
+            batch.failed += row.state == FAILED
+            batch.seconds = time.perf_counter() - start
+            tell(row, batch)
+
+        def wanted() -> Iterator[tuple[str, str, Profile]]:
+            for person in people:
+                if person.user in seen:
+                    note(Row(person.user, "", FAILED, problem="there is a profile of this name"))
+                    continue
+                seen.add(person.user)
+                if person.profile is None:
+                    note(Row(person.user, "", FAILED, problem=person.problem))
+                    continue
+                digest = digest_of(person.profile, level)
+                row = journal.done(person.user, digest)
+                if row is not None:
+                    batch.kept += 1
+                    tell(row, batch)
+                    continue
+                yield person.user, digest, person.profile
+
+        pieces = _pieces(wanted(), level, output, batch)
+        for piece, rows in engine.run(build, pieces):
+            if isinstance(rows, Lost):
+                # One of them may have been too much for a worker; the others need not suffer.
+                for _, alone_ in engine.run(build, list(_one_by_one(piece))):
+                    for row in _lost(piece) if isinstance(alone_, Lost) else alone_:
+                        note(row)
+                continue
+            for row in rows:
+                note(row)
+        journal.summarise(seen)
+    batch.seconds = time.perf_counter() - start
+    return batch
+
+
+def build(piece: Piece) -> list[Row]:
+    """Build, certify and write the mechanisms of a piece: what a worker does."""
+    level, places = piece.level, piece.places
+    made: list[Mechanism | WhereishError | None] = [None] * len(piece.users)
+    if level.method == "exact":
+        try:
+            made = list(
+                optimal_each(
+                    places, piece.priors, level.epsilon, level.dilation,
+                    tolerance=level.tolerance, threads=1,
+                )
+            )  # fmt: skip
+        except WhereishError:
+            made = [None] * len(piece.users)  # one of them: each alone tells which
+    rows = []
+    for user, digest, prior, mechanism in zip(
+        piece.users, piece.digests, piece.priors, made, strict=True
+    ):
+        try:
+            found = mechanism
+            if not isinstance(found, Mechanism):
+                found = optimal(
+                    places, prior, level.epsilon, level.dilation,
+                    method=level.method, tolerance=level.tolerance,
+                )  # fmt: skip
+            content = mechanism_bytes(found, prior if level.keep_prior else None)
+        except WhereishError as wrong:
+            rows.append(Row(user, "", FAILED, len(places), digest=digest, problem=str(wrong)))
+            continue
+        piece.output.write(file_name(user), content)
+        told = found.build
+        rows.append(
+            Row(
+                user, file_name(user), DONE, len(places), quality_loss(found, prior),
+                told.lower_bound_km, told.gap, told.seconds, len(content), digest,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def file_name(user: str) -> str:
+    """Return a name that any disk takes, and that nobody else's becomes.
+
+    >>> file_name("ann"), file_name("../x")
+    ('ann.whereish', 'x-d6b96a97.whereish')
+    """
+    if _PLAIN.fullmatch(user):
+        return user + SUFFIX
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", user).strip("_-")[:60]
+    return f"{plain or 'user'}-{hashlib.sha256(user.encode()).hexdigest()[:8]}{SUFFIX}"
+
+
+def digest_of(profile: Profile, level: Level) -> str:
+    """Return the digest of what a mechanism is made from."""
+    digest = hashlib.sha256(json.dumps(asdict(level), sort_keys=True).encode())
+    digest.update(places_digest(profile.places))
+    digest.update(np.ascontiguousarray(profile.prior, "<f8").tobytes())
+    return digest.hexdigest()
+
+
+def places_digest(places: Places) -> bytes:
+    """Return the digest of a set of places in its order."""
+    digest = hashlib.sha256(np.ascontiguousarray(places.xy, "<f8").tobytes())
+    if places.latlon is not None:
+        digest.update(np.ascontiguousarray(places.latlon, "<f8").tobytes())
+    digest.update(repr(places.cell_km).encode())
+    return digest.digest()
+
+
+def _pieces(
+    people: Iterable[tuple[str, str, Profile]], level: Level, output: Output, batch: Batch
+) -> Iterator[Piece]:
+    """Put people on the same places together, as they come."""
+    waiting: OrderedDict[bytes, list[tuple[str, str, Profile]]] = OrderedDict()
+    settings: set[bytes] = set()
+    count = 0
+
+    def piece(group: list[tuple[str, str, Profile]]) -> Piece:
+        users, digests, profiles = zip(*group, strict=True)
+        priors = np.array([who.prior for who in profiles])
+        return Piece(level, output, profiles[0].places, users, digests, priors)
+
+    for one in people:
+        key = places_digest(one[2].places)
+        settings.add(key[:8])
+        batch.settings = len(settings)
+        waiting.setdefault(key, []).append(one)
+        count += 1
+        if len(waiting[key]) >= _TOGETHER or count > _WAITING:
+            full = len(waiting[key]) >= _TOGETHER
+            group = waiting.pop(key) if full else waiting.popitem(last=False)[1]
+            count -= len(group)
+            yield piece(group)
+    for group in waiting.values():
+        yield piece(group)
+
+
+def _one_by_one(piece: Piece) -> Iterator[Piece]:
+    for i in range(len(piece.users)):
+        part = slice(i, i + 1)
+        yield Piece(
+            piece.level, piece.output, piece.places,
+            piece.users[part], piece.digests[part], piece.priors[part],
+        )  # fmt: skip
+
+
+def _lost(piece: Piece) -> list[Row]:
+    problem = "its worker died three times: it may need more memory than there is"
+    return [
+        Row(user, "", FAILED, len(piece.places), digest=digest, problem=problem)
+        for user, digest in zip(piece.users, piece.digests, strict=True)
+    ]
+
+
+class _journal:  # noqa: N801
+    """What is done: read when a run begins, added to as it goes."""
+
+    def __init__(self, output: Output, level: Level) -> None:
+        self._output, self._level = output, level
+        self._rows: dict[str, Row] = {}
+        self._stream: IO[bytes] | None = None
+        self._held: list[bytes] = []
+        self._parts = 0
+
+    def __enter__(self) -> _journal:
+        self._check_level()
+        names = [name for name in self._output.names(".batch") if name.startswith("journal")]
+        for name in sorted(names):
+            for line in (self._output.read(f".batch/{name}") or b"").splitlines():
+                row = _row(line)
+                if row is not None:
+                    self._rows[row.user] = row
+        self._parts = 1 + max((int(re.sub(r"\D", "", name) or 0) for name in names), default=0)
+        if isinstance(self._output, Folder):
+            path = self._output.path / f"{_JOURNAL}-{self._parts:06}.jsonl"
+            self._stream = path.open("ab")
+        return self
+
+    def __exit__(self, *wrong: object) -> None:
+        self._flush()
+        if self._stream is not None:
+            self._stream.close()
+
+    def _check_level(self) -> None:
+        told = json.dumps(asdict(self._level), indent=1).encode()
+        before = self._output.read(_PARAMETERS)
+        if before is None:
+            self._output.write(_PARAMETERS, told)
+            return
+        was, now = json.loads(before), asdict(self._level)
+        differ = [name for name in now if was.get(name) != now[name]]
+        other = [f"{name} {was.get(name)!r}, not {now[name]!r}" for name in differ]
+        if other:
+            raise InputError(
+                f"output must be new, or of a run like this one, and it was made with "
+                f"{'; '.join(other)}: give another output"
+            )
+
+    def done(self, user: str, digest: str) -> Row | None:
+        """Return somebody's row, if their file is there and made from the same."""
+        row = self._rows.get(user)
+        if row is None or row.state != DONE or row.digest != digest:
+            return None
+        return row if self._output.size(row.file) == row.bytes else None
+
+    def add(self, row: Row) -> None:
+        """Note what came of somebody."""
+        self._rows[row.user] = row
+        self._held.append(json.dumps(asdict(row)).encode() + b"\n")
+        if self._stream is not None or len(self._held) >= 64:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        content = b"".join(self._held)
+        self._held = []
+        if self._stream is not None:
+            self._stream.write(content)
+            self._stream.flush()
+        else:
+            self._output.write(f"{_JOURNAL}-{self._parts:06}.jsonl", content)
+            self._parts += 1
+
+    def summarise(self, users: set[str]) -> None:
+        """Write the summary of these people, in the order of their names."""
+        import csv
+        import io
+
+        self._flush()
+        text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
+        names = [field.name for field in fields(Row)]
+        table.writerow(names)
+        for user in sorted(users):
+            row = self._rows[user]
+            table.writerow(["" if v is None else v for v in (getattr(row, n) for n in names)])
+        self._output.write(_SUMMARY, text.getvalue().encode())
+
+
+def _row(line: bytes) -> Row | None:
+    """Read a line of the journal; one that was cut off in the middle says nothing."""
+    try:
+        told: dict[str, Any] = json.loads(line)
+        return Row(**told)
+    except (ValueError, TypeError):
+        return None

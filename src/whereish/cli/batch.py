@@ -1,0 +1,111 @@
+"""The batch command: a mechanism for everybody."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whereish.cli.commands import (
+    AsJson,
+    Dilation,
+    Epsilon,
+    Method,
+    Normalise,
+    Ratio,
+    Tolerance,
+    Within,
+)
+from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
+from whereish.cli.words import level_in_words, plain, privacy_level
+from whereish.errors import InputError
+from whereish.mechanisms import METHODS
+from whereish.places.checks import as_number, as_whole
+from whereish.programs import check_dilation
+
+
+@command
+def batch(
+    profiles: Annotated[
+        Path,
+        typer.Argument(help="A folder of profiles, one a person, or a table with a column user."),
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="A folder, or an address like s3://bucket/run.")
+    ],
+    epsilon: Epsilon = None,
+    ratio: Ratio = None,
+    within: Within = None,
+    dilation: Dilation = 1.0,
+    method: Method = "exact",
+    tolerance: Tolerance = 1e-6,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes at a time; as many as cores if not given.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="A Ray cluster instead: auto, or its HOST:PORT.")
+    ] = None,
+    normalise: Normalise = False,
+    forget_prior: Annotated[
+        bool, typer.Option("--forget-prior", help="Leave the priors out of the files.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build a certified mechanism for everybody, and a summary of all of them.
+
+    What is there already and has not changed is left alone: a run that was stopped goes on. With
+    --json, standard output gets a line for everybody, and one for the whole run.
+    """
+    from whereish.batch import Batch, Level, Row, open_engine, open_output, run_batch
+    from whereish.profiles import People
+
+    level = privacy_level(epsilon, ratio, within)
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    as_number("tolerance", tolerance)
+    check_dilation(dilation)
+    if workers is not None:
+        as_whole("workers", workers)
+    people = People(profiles, normalise=normalise)
+    say(f"{people.count:,} people. {level_in_words(level)}")
+    where = open_output(output)
+    engine = open_engine(workers, cluster)
+    asked = Level(level, dilation, method, tolerance, not forget_prior)
+    problems: list[Row] = []
+
+    def tell(row: Row, now: Batch) -> None:
+        if as_json:
+            sys.stdout.write(json.dumps(plain(asdict(row)), allow_nan=False) + "\n")
+        if row.problem:
+            problems.append(row)
+        fresh = now.built + now.failed
+        rate = fresh / now.seconds if now.seconds else 0.0
+        left = (now.people - now.ended) / rate if rate else 0.0
+        bar(
+            f"{now.ended:,} of {now.people:,}, {rate:,.1f} a second, {left:,.0f} s left",
+            now.ended / now.people,
+        )
+
+    try:
+        with waiting(f"building on {engine.workers} workers") as bar:
+            done = run_batch(people, asked, where, engine, tell)
+    finally:
+        engine.close()
+    for row in problems[:20]:
+        say(f"  {row.user}: {row.problem}")
+    if len(problems) > 20:
+        say(f"  and {len(problems) - 20:,} more: see the summary")
+    say(
+        f"{done.built:,} built, {done.kept:,} were there, {done.failed:,} failed, in "
+        f"{done.seconds:,.1f} s. The summary is {output.rstrip('/')}/summary.csv"
+    )
+    if as_json:
+        told = {"people": done.people, "built": done.built, "kept": done.kept,
+                "failed": done.failed, "seconds": done.seconds, "output": output}  # fmt: skip
+        sys.stdout.write(json.dumps(told) + "\n")
+    if done.failed:
+        raise typer.Exit(EXIT_NOT_SOLVED)
