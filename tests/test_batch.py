@@ -292,7 +292,7 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "whereish", "batch", str(source), "-o", str(tmp_path / "out"),
                "--epsilon", "1.07"]  # fmt: skip
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while not list((tmp_path / "out").glob("*.whereish")):
+    while len(list((tmp_path / "out").glob("*.whereish"))) < 25:
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
     said = running.communicate(timeout=30)[1]
