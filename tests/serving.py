@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,8 +54,7 @@ class Served:
             told += line
         self.url = json.loads(told)["url"]
         self.pid = json.loads(told)["pid"]
-        while httpx.get(f"{self.url}/readyz").status_code != 200:
-            time.sleep(0.02)
+        wait_until(lambda: httpx.get(f"{self.url}/readyz").status_code == 200)
         self.seconds_to_ready = time.perf_counter() - begun
 
     def _port(self) -> str:
@@ -112,6 +111,14 @@ def serving(
     finally:
         if served.process.poll() is None:
             served.kill()
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait for something to hold, and fail if it does not."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come about in time"
+        time.sleep(0.05)
 
 
 def recipe(n: int, seed: int = 0, **more: Any) -> dict[str, Any]:

@@ -11,8 +11,10 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +25,7 @@ import httpx
 import pytest
 
 import whereish as wh
-from serving import Served, recipe, serving
+from serving import Served, recipe, serving, wait_until
 
 KILLS = int(os.environ.get("WHEREISH_KILLS", "5"))
 PATIENCE_S = 120.0 + 15.0 * KILLS
@@ -137,11 +139,11 @@ class Postgres:
         become = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]
         self._prefix = become if root else []
         if root:
-            for made in (folder, *list(folder.parents)[:2]):
-                os.chmod(made, 0o755)
             shutil.chown(folder, "postgres", "postgres")
         self._folder, self._programs = folder, programs
-        port = 20_000 + os.getpid() % 20_000
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
         self._options = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder} -c fsync=off"
         self.url = f"postgresql://whereish@127.0.0.1:{port}/postgres"
         self._run("initdb", "-A", "trust", "-U", "whereish")
@@ -159,19 +161,22 @@ class Postgres:
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+def postgres() -> Iterator[Postgres]:
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     if not programs:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql, or run make as root")
-    made = Postgres(programs[0], tmp_path_factory.mktemp("postgres"))
+    # Not below pytest's own folder, which another user may not enter.
+    folder = Path(tempfile.mkdtemp(prefix="whereish-postgres-"))
+    made = Postgres(programs[0], folder)
     made.start()
     yield made
     with contextlib.suppress(subprocess.CalledProcessError):
         made.stop()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_nothing_is_lost_on_postgresql(postgres: Postgres, tmp_path: Path) -> None:
-    with serving(tmp_path / "service", "--database", postgres.url) as service:
+    with serving(tmp_path / "s", "--database", postgres.url, environment=SECRET) as service:
         found = torment(service, max(4, KILLS // 5), tmp_path, seed=2)
     assert found["server"] > 0, found
     REPORT.write(f"PostgreSQL: {found}\n")
@@ -201,13 +206,15 @@ def test_another_server_takes_over(postgres: Postgres, tmp_path: Path) -> None:
         while any(to_b.get(f"/v1/mechanisms/{job}").json()["state"] != "done" for job in ids):
             assert time.monotonic() < end
             time.sleep(0.2)
-        # Deleting at one server stops the solve at another, and the key is the same everywhere.
         assert all(to_b.get(f"/v1/mechanisms/{job}/file").status_code == 200 for job in ids)
 
 
 def test_a_database_that_goes_away_comes_back(postgres: Postgres, tmp_path: Path) -> None:
     """While it is gone the service says so; what was accepted is built when it is back."""
-    with serving(tmp_path / "c", "--database", postgres.url) as service, service.client() as client:
+    with (
+        serving(tmp_path / "c", "--database", postgres.url, environment=SECRET) as service,
+        service.client() as client,
+    ):
         ids = [
             client.post("/v1/mechanisms", json=recipe(90, seed=i)).json()["id"] for i in range(6)
         ]
@@ -233,6 +240,40 @@ def test_a_database_that_goes_away_comes_back(postgres: Postgres, tmp_path: Path
                 time.sleep(0.2)
 
 
+def test_a_solve_outlives_an_outage_of_its_database(postgres: Postgres, tmp_path: Path) -> None:
+    with (
+        serving(tmp_path / "d", "--database", postgres.url, environment=SECRET) as service,
+        service.client() as client,
+    ):
+        job = client.post("/v1/mechanisms", json=recipe(260)).json()["id"]
+        wait_until(lambda: client.get(f"/v1/mechanisms/{job}").json()["progress"] is not None)
+        solving = set(service.workers())
+        postgres.stop()
+        time.sleep(2)
+        still = solving & set(service.workers())
+        postgres.start()
+        assert still == solving
+        told = None
+        end = time.monotonic() + 120
+        while told is None or told.status_code != 200 or told.json()["state"] != "done":
+            assert time.monotonic() < end
+            told = client.get(f"/v1/mechanisms/{job}")
+            time.sleep(0.2)
+
+
+def test_another_secret_is_refused_at_the_start(postgres: Postgres, tmp_path: Path) -> None:
+    other = postgres.url.replace("/postgres", "/template1")
+    with serving(tmp_path / "e", "--database", other, environment=SECRET):
+        pass
+    with pytest.raises(RuntimeError, match="the secret must be"):
+        Served(
+            tmp_path / "f",
+            "--database",
+            other,
+            environment={"WHEREISH_SECRET": "another secret, as long as it has to be"},
+        )
+
+
 def test_deleting_at_one_server_stops_the_solve_at_another(
     postgres: Postgres, tmp_path: Path
 ) -> None:
@@ -242,16 +283,14 @@ def test_deleting_at_one_server_stops_the_solve_at_another(
         a.client() as to_a,
     ):
         job = to_a.post("/v1/mechanisms", json=recipe(600)).json()["id"]
-        while to_a.get(f"/v1/mechanisms/{job}").json()["progress"] is None:
-            time.sleep(0.1)
+        wait_until(lambda: to_a.get(f"/v1/mechanisms/{job}").json()["progress"] is not None)
+        solving = set(a.workers())
         with (
             serving(tmp_path / "b", "--database", postgres.url, environment=secret) as b,
             b.client() as to_b,
         ):
             assert to_b.get(f"/v1/mechanisms/{job}").json()["progress"] is not None
             assert to_b.delete(f"/v1/mechanisms/{job}").status_code == 204
-        end = time.monotonic() + 10
-        while "whereish_solves 0.0" not in to_a.get("/metrics").text:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        wait_until(lambda: "whereish_solves 0.0" in to_a.get("/metrics").text, 10)
+        assert len(solving & set(a.workers())) < len(solving)
         assert to_a.get(f"/v1/mechanisms/{job}").status_code == 404

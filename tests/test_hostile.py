@@ -50,6 +50,8 @@ def bodies() -> list[tuple[str, bytes]]:
         ("long float", text.replace("1.07", "1." + "0" * 1_000_000).encode()),
         ("long exponent", text.replace("1.07", "1e" + "9" * 1_000).encode()),
         ("long name", json.dumps({"x" * 1_000_000: 1}).encode()),
+        ("many names, one twice", b"{" + b",".join(b'"n%d":0' % i for i in range(300_000))
+         + b',"n299999":0}'),
         ("many names", json.dumps({f"n{i}": i for i in range(100_000)}).encode()),
         ("large", b" " * (8 * 2**20) + b"1"), ("long text", b'"' + b"x" * 7_000_000 + b'"'),
         ("twice", text[:-1].encode() + b', "prior": [1]}'),

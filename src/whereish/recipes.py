@@ -195,11 +195,11 @@ def read_json(text: bytes | str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{_echo(twice)} must be given once, and it is twice", _echo(twice))
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise InputError(f"{_echo(name)} must be given once, and it is twice", _echo(name))
+        found[name] = value
     return found
 
 

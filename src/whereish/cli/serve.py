@@ -68,6 +68,9 @@ def serve(
     reads: Annotated[
         int, typer.Option(help="Other requests a second and key.")
     ] = _DEFAULT.reads_per_second,
+    streams: Annotated[
+        int, typer.Option(help="Open event streams of one key.")
+    ] = _DEFAULT.streams_per_key,
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Another name it answers to, e.g. behind a proxy.")
     ] = None,
@@ -75,6 +78,9 @@ def serve(
         str | None,
         typer.Option(help="A .pmtiles file or a tile address for the page's map; none if not set."),
     ] = None,
+    tiles_credit: Annotated[
+        str, typer.Option(help="Who made the tiles: shown on the map with them.")
+    ] = "",
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     as_json: AsJson = False,
@@ -101,8 +107,9 @@ def serve(
         Limits(
             body_bytes=body, places=places, memory_gb=memory, time_limit_s=time_limit, queue=queue,
             jobs_per_key=jobs, posts_per_minute=rate, reads_per_second=reads,
+            streams_per_key=streams,
         ),
-        tuple(allow_host or ()), tiles,
+        tuple(allow_host or ()), tiles, tiles_credit,
     )  # fmt: skip
     start_logging(level)
 
@@ -176,4 +183,5 @@ def _keys(folder: Path | None, database: str | None) -> Keys:
     from whereish.service.keys import Keys as Made
 
     settings = Settings(folder or default_folder(), database=database)
-    return Made(Database(private_folder(settings.folder), settings.database))
+    folder = settings.folder if database else private_folder(settings.folder)
+    return Made(Database(folder, settings.database))

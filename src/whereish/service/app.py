@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
+import logging
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.staticfiles import StaticFiles
 
-from whereish.errors import InputError
+from whereish.errors import GuaranteeError, InputError, WhereishError
 from whereish.recipes import Recipe
 from whereish.service import schema
 from whereish.service.database import Database, DatabaseError
@@ -40,9 +40,10 @@ from whereish.service.guard import (
 from whereish.service.jobs import DONE, Job, Jobs, TooMuchError
 from whereish.service.keys import ANYONE, Keys
 from whereish.service.queue import Queue
-from whereish.service.sealing import seal_of
+from whereish.service.sealing import SealError, seal_of
 from whereish.service.settings import Settings
 
+_log = logging.getLogger("whereish.http")
 PAGE = Path(__file__).parent / "page"
 _LOOK_S = 0.15
 _STILL_THERE_S = 10.0
@@ -72,6 +73,7 @@ class Service:
         self.streams: Counter[str] = Counter()
         self.registry = CollectorRegistry()
         self.registry.register(self)
+        self.jobs.check_seal()
         self._key_needed = not settings.is_local
 
     def collect(self) -> Any:
@@ -82,19 +84,12 @@ class Service:
         yield states
         yield GaugeMetricFamily("whereish_solves", "Solves running here.", value=self.queue.busy)
 
-    async def ask(self, function: Any, *arguments: Any) -> Any:
-        """Ask the database: the embedded one at once, another one in a thread."""
-        if self.database.embedded:
-            return function(*arguments)
-        return await run_in_threadpool(function, *arguments)
-
     async def key_needed(self) -> bool:
         """Whether who asks needs a key: once keys have existed, always."""
         if not self._key_needed:
-            exist = (
-                await self.ask(lambda: self.keys.exist) if self.keys.stale() else self.keys.exist
-            )
-            self._key_needed = exist
+            if self.keys.stale():
+                await run_in_threadpool(self.keys.refresh)
+            self._key_needed = self.keys.exist
         return self._key_needed
 
     async def client(self, request: Request) -> str:
@@ -104,15 +99,19 @@ class Service:
         kind, _, key = request.headers.get("authorization", "").partition(" ")
         key = key.strip() if kind.lower() == "bearer" else ""
         if self.keys.stale():
-            client = await self.ask(self.keys.client, key)
-        else:
-            client = self.keys.client(key)
+            await run_in_threadpool(self.keys.refresh)
+        client = self.keys.client(key)
         if client is None:
             raise Refusal(
                 401, "key", "a key is needed: Authorization: Bearer wh_...", "Authorization",
                 {"www-authenticate": "Bearer"},
             )  # fmt: skip
-        return str(client)
+        return client
+
+    async def job(self, client: str, id_: str) -> Job | None:
+        """Return a client's job: what is known at once, and what the database says in a thread."""
+        seen = self.jobs.seen(client, id_)
+        return seen if seen is not None else await run_in_threadpool(self.jobs.get, client, id_)
 
     def accept(self, client: str, body: bytes, name: str | None) -> Job:
         """Make a job of a body, or return the one that was made of it before."""
@@ -135,7 +134,7 @@ class Service:
                 f"places are too many to be done in {most:g} s: {plan.why}; give a time_limit_s, "
                 'and get the best so far, or method "auto"', "places",
             )  # fmt: skip
-        job, new = self.jobs.accept(client, recipe, body, name)
+        job, new = self.jobs.accept(client, recipe, plan, body, name)
         if new:
             self.queue.add(job.id)
         return job
@@ -176,6 +175,13 @@ def _errors(app: FastAPI) -> None:
         later = {"retry-after": str(wrong.retry_after_s)}
         return refuse(Refusal(429, "too_much", str(wrong), None, later))
 
+    @app.exception_handler(GuaranteeError)
+    @app.exception_handler(SealError)
+    async def withheld(request: Request, wrong: WhereishError) -> Response:
+        _log.error("a file is withheld: %s", type(wrong).__name__)
+        message = "the file cannot be shown to be the one that was certified: it is withheld"
+        return refuse(Refusal(500, "withheld", message, "service"))
+
     @app.exception_handler(DatabaseError)
     async def no_database(request: Request, wrong: DatabaseError) -> Response:
         return refuse(no_database_now())
@@ -200,7 +206,7 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
     async def own(request: Request, id_: str) -> tuple[str, Job]:
         client = await service.client(request)
         service.rates.check(client)
-        job = await service.ask(service.jobs.get, client, id_)
+        job = await service.job(client, id_)
         if job is None:
             raise no_such_job()
         return client, job
@@ -209,6 +215,7 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
     async def build_a_mechanism(request: Request) -> Response:
         """Take a recipe and build its mechanism. The answer is a job to come back for."""
         client = await service.client(request)
+        service.rates.check(client)
         name = request.headers.get("idempotency-key")
         if name is not None and not _NAME.fullmatch(name):
             raise InputError("Idempotency-Key must be 1 to 200 ASCII characters", "Idempotency-Key")
@@ -230,9 +237,7 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
                 429, "too_many_streams", "there are too many streams with this key", None,
                 {"retry-after": "5"},
             )  # fmt: skip
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        told = _events(service, client, job)
-        return StreamingResponse(told, 200, headers, "text/event-stream")
+        return Stream(service, client, job)
 
     @app.get("/v1/mechanisms/{id}/file", **schema.of("file"))
     async def fetch_the_file(request: Request, id: JobId) -> Response:
@@ -252,9 +257,7 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
         found = await run_in_threadpool(service.jobs.file, client, id)
         if found is None:
             raise no_such_job()
-        if hashlib.sha256(found[1]).hexdigest() != job.etag:
-            raise Refusal(500, "damaged", "the file was changed since it was certified: withheld")
-        return Response(found[1], 200, headers, "application/octet-stream")
+        return Response(found, 200, headers, "application/octet-stream")
 
     @app.delete("/v1/mechanisms/{id}", status_code=204, **schema.of("delete"))
     async def forget_it(request: Request, id: JobId) -> Response:
@@ -271,26 +274,39 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
     return Often("/v1/mechanisms/{id}", r"/v1/mechanisms/([A-Za-z0-9_-]{24})", state)
 
 
+class Stream(StreamingResponse):
+    """The states of a job, as they come. It counts as one from the moment it is promised."""
+
+    def __init__(self, service: Service, client: str, job: Job) -> None:
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(_events(service, client, job), 200, headers, "text/event-stream")
+        self._streams, self._client = service.streams, client
+        self._streams[client] += 1
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams[self._client] -= 1
+
+
 async def _events(service: Service, client: str, job: Job | None) -> AsyncIterator[bytes]:
-    service.streams[client] += 1
     before, quiet = b"", 0.0
-    try:
-        while job is not None:
-            now = job.content
-            if now != before:
-                yield b"event: state\ndata: " + now + b"\n\n"
-                before, quiet = now, 0.0
-            if job.is_final:
-                return
-            await asyncio.sleep(_LOOK_S)
-            quiet += _LOOK_S
-            if quiet > _STILL_THERE_S:
-                yield b": still there\n\n"
-                quiet = 0.0
-            job = await service.ask(service.jobs.get, client, job.id)
-        yield b'event: gone\ndata: {"state": "gone"}\n\n'
-    finally:
-        service.streams[client] -= 1
+    while job is not None:
+        now = job.content
+        if now != before:
+            yield b"event: state\ndata: " + now + b"\n\n"
+            before, quiet = now, 0.0
+        if job.is_final:
+            return
+        await asyncio.sleep(_LOOK_S)
+        quiet += _LOOK_S
+        if quiet > _STILL_THERE_S:
+            yield b": still there\n\n"
+            quiet = 0.0
+        job = await service.job(client, job.id)
+    yield b'event: gone\ndata: {"state": "gone"}\n\n'
 
 
 def _about(app: FastAPI, service: Service) -> None:
@@ -308,13 +324,13 @@ def _about(app: FastAPI, service: Service) -> None:
         """Tell whether jobs can be taken and built."""
         await run_in_threadpool(service.jobs.counts)
         if not service.queue.ready:
-            raise Refusal(503, "queue", "the queue has not started, or is stopping")
+            raise Refusal(503, "queue", "no worker can be started: see the log", "service")
         return answer(200, {"status": "ready"})
 
     @app.get("/metrics", **schema.of("metrics"))
     async def metrics(request: Request) -> Response:
         """Tell Prometheus how it goes. There is nothing of anybody in it."""
-        await service.client(request)
+        service.rates.check(await service.client(request))
         content = await run_in_threadpool(generate_latest, service.registry)
         return Response(content, media_type="text/plain; version=0.0.4")
 
@@ -326,7 +342,7 @@ def _about(app: FastAPI, service: Service) -> None:
             tiles = {
                 "url": settings.tiles if "://" in settings.tiles else "/tiles.pmtiles",
                 "kind": "pmtiles" if settings.tiles.endswith(".pmtiles") else "raster",
-                "attribution": "",
+                "attribution": settings.tiles_credit,
             }
         limits = settings.limits
         return answer(
@@ -375,6 +391,8 @@ def _page(app: FastAPI, service: Service) -> None:
     @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
+        if not (PAGE / "vendor" / "stamp").exists():
+            raise Refusal(503, "page", "the page is not built: python hatch_build.py", "page")
         return FileResponse(PAGE / "index.html", headers=fresh)
 
     @app.get("/favicon.ico", include_in_schema=False)

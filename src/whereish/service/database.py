@@ -29,6 +29,9 @@ _TABLES = (
         id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,
         created DOUBLE PRECISION NOT NULL)""",
     "CREATE TABLE IF NOT EXISTS servers (name TEXT PRIMARY KEY, seen DOUBLE PRECISION NOT NULL)",
+    # Jobs that were deleted where no queue was, for a server to forget what it knows of them.
+    "CREATE TABLE IF NOT EXISTS gone (id TEXT PRIMARY KEY)",
+    "CREATE TABLE IF NOT EXISTS sealed_with (digest TEXT PRIMARY KEY)",
 )
 _CONNECTIONS = 8
 _PATIENCE_S = 20.0
@@ -46,9 +49,9 @@ class Database:
         if url is None:
             self._errors: tuple[type[Exception], ...] = (sqlite3.OperationalError,)
         else:
-            from psycopg import OperationalError
+            from psycopg import Error
 
-            self._errors = (OperationalError,)
+            self._errors = (Error,)
         self._url = str(folder / "whereish.sqlite") if url is None else url
         self._idle: queue.LifoQueue[Any] = queue.LifoQueue()
         self._room = queue.LifoQueue[None]()
@@ -96,6 +99,9 @@ class Database:
                 connection = self._connect()
             try:
                 yield connection
+            except WhereishError:
+                self._idle.put(connection)  # what was refused was rolled back
+                raise
             except BaseException:
                 # Who knows in what state it is: a new one costs little.
                 connection.close()
@@ -143,11 +149,23 @@ class Database:
         with self._connection() as connection:
             return int(connection.execute(self._spoken(statement), values).rowcount)
 
-    def wipe(self) -> None:
-        """See to it that nothing deleted can be read from the files any more."""
+    def wipe(self) -> bool:
+        """See to it that nothing deleted can be read from the files any more.
+
+        Return False if somebody was reading just then: it has to be done again.
+        """
+        if not self.embedded:
+            return True
+        with self._connection() as connection:
+            ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return not busy
+
+    @property
+    def now(self) -> str:
+        """What a statement calls the time: one clock for all servers."""
         if self.embedded:
-            with self._connection() as connection:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return "(julianday('now') - 2440587.5) * 86400.0"
+        return "EXTRACT(EPOCH FROM clock_timestamp())"
 
     def _spoken(self, statement: str) -> str:
         return statement if self.embedded else statement.replace("?", "%s")

@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import secrets
+import threading
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -26,7 +27,8 @@ Asgi = Callable[
 ]
 _log = logging.getLogger("whereish.http")
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_BODY_S = 10.0
+# How long a body may take from one piece to the next, and in all.
+_PIECE_S, _BODY_S = 10.0, 120.0
 _LONGEST_PATH = 512
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -99,14 +101,17 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise large
     body = bytearray()
     try:
-        async with asyncio.timeout(_BODY_S):
+        async with asyncio.timeout(_PIECE_S) as patience:
+            loop = asyncio.get_running_loop()
+            end = loop.time() + _BODY_S
             async for piece in request.stream():
+                patience.reschedule(min(end, loop.time() + _PIECE_S))
                 body += piece
                 if len(body) > limit:
                     raise large
     except TimeoutError:
         raise Refusal(
-            408, "too_slow", f"the body must be sent within {_BODY_S:g} s", "body"
+            408, "too_slow", "the body must be sent without long pauses", "body"
         ) from None
     return bytes(body)
 
@@ -117,19 +122,16 @@ class Bucket:
     def __init__(self, most: float, per_second: float) -> None:
         self._most, self._rate = most, per_second
         self._left: dict[str, tuple[float, float]] = {}
+        self._lock = threading.Lock()
 
     def take(self, client: str) -> float:
         """Take one; return 0, or the seconds until there is one again."""
-        now = time.monotonic()
-        left, since = self._left.get(client, (self._most, now))
-        left = min(self._most, left + (now - since) * self._rate)
-        if left < 1:
-            self._left[client] = (left, now)
-            return (1 - left) / self._rate
-        if len(self._left) > 10_000:
-            self._left.clear()
-        self._left[client] = (left - 1, now)
-        return 0.0
+        with self._lock:
+            now = time.monotonic()
+            left, since = self._left.get(client, (self._most, now))
+            left = min(self._most, left + (now - since) * self._rate)
+            self._left[client] = (left - 1 if left >= 1 else left, now)
+        return 0.0 if left >= 1 else (1 - left) / self._rate
 
 
 class Rates:
@@ -151,7 +153,7 @@ class Rates:
 
 
 class Often:
-    """An endpoint that is asked so often that it goes past the framework: four times as fast.
+    """An endpoint that is asked so often that it goes past the framework: several times as fast.
 
     What it answers is JSON, with status 200.
     """
@@ -221,12 +223,13 @@ class Guard:
         given = headers.get(b"x-request-id", b"").decode("latin-1")
         request = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)
         token = request_id.set(request)
-        status, route, quiet = 0, None, logging.INFO
+        status, seconds, route, quiet = 0, 0.0, None, logging.INFO
 
         async def tell(message: Message) -> None:
-            nonlocal status
+            nonlocal status, seconds
             if message["type"] == "http.response.start":
                 status = message["status"]
+                seconds = time.perf_counter() - start
                 message["headers"] = [
                     *message.get("headers", ()),
                     *(self._docs if scope["path"] == "/docs" else self._plain),
@@ -252,7 +255,6 @@ class Guard:
                 await refuse(sorry)(scope, receive, tell)
         finally:
             route = route or getattr(scope.get("route"), "path", None) or "other"
-            seconds = time.perf_counter() - start
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._requests.labels(method, route, str(status)).inc()
             self._seconds.labels(route).observe(seconds)

@@ -12,6 +12,7 @@ The recipe is kept, sealed, until the job has ended, and not a moment longer.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import threading
@@ -22,10 +23,11 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from whereish.errors import InputError, WhereishError
+from whereish.errors import GuaranteeError, InputError, WhereishError
+from whereish.mechanisms import Plan
 from whereish.recipes import Recipe
 from whereish.service.database import Database
-from whereish.service.sealing import Seal
+from whereish.service.sealing import WRONG_SECRET, Seal
 from whereish.service.settings import Limits
 
 QUEUED, RUNNING, DONE, FAILED, PARKED = "queued", "running", "done", "failed", "parked"
@@ -85,12 +87,14 @@ class Jobs:
         self._database = database
         self._seal = seal
         self._limits = limits
-        # How far the solves of this server are. The embedded database has no other writer, so
-        # that what was read of a job stays true until this process changes it.
+        # How far the solves of this server are. Of an embedded database this process is the only
+        # server, so that what was read of a job stays true until it changes it itself.
         self._live: dict[str, dict[str, Any]] = {}
         self._told_at: dict[str, float] = {}
-        self._seen: dict[str, dict[str, Job]] = {}
+        self._seen: dict[tuple[str, str], Job] = {}
         self._changes = 0
+        self._clients: dict[str, str] = {}
+        self._seeing = threading.Lock()
         self._accepting = threading.Lock()
 
     def known(self, client: str, name: str, body: bytes) -> Job | None:
@@ -121,7 +125,7 @@ class Jobs:
         return rows[0][1] if rows else None
 
     def accept(
-        self, client: str, recipe: Recipe, body: bytes, name: str | None
+        self, client: str, recipe: Recipe, plan: Plan, body: bytes, name: str | None
     ) -> tuple[Job, bool]:
         """Keep a recipe as a job, and tell whether it is new.
 
@@ -130,7 +134,6 @@ class Jobs:
         TooMuchError
             If the queue is full.
         """
-        plan = recipe.plan(self._limits.memory_gb)
         about = {
             "places": len(recipe.places),
             "outputs": recipe.reports,
@@ -177,9 +180,6 @@ class Jobs:
 
         Somebody else's is looked for, and not found, exactly like one that never was.
         """
-        seen = self._seen.get(id_, {}).get(client)
-        if seen is not None:
-            return seen
         mark = self._changes
         rows = self._database.read(
             f"SELECT {_COLUMNS} FROM jobs WHERE client = ? AND id = ?",  # noqa: S608
@@ -188,13 +188,20 @@ class Jobs:
         if not rows:
             return None
         job = self._job(rows[0])
-        if self._database.embedded and mark == self._changes:
-            self._seen[id_] = {client: job}
+        with self._seeing:
+            if self._database.embedded and mark == self._changes:
+                self._seen[client, id_] = job
+                self._clients[id_] = client
         return job
 
+    def seen(self, client: str, id_: str) -> Job | None:
+        """Return a job, if it is known without asking the database."""
+        return self._seen.get((client, id_))
+
     def _changed(self, id_: str) -> None:
-        self._changes += 1
-        self._seen.pop(id_, None)
+        with self._seeing:
+            self._changes += 1
+            self._seen.pop((self._clients.pop(id_, ""), id_), None)
 
     def _job(self, row: tuple[Any, ...]) -> Job:
         id_, state, created, changed, about, progress, error, etag = row
@@ -204,15 +211,24 @@ class Jobs:
         wrong = None if error is None else json.loads(error)
         return Job(id_, state, created, changed, json.loads(about), far, wrong, etag)
 
-    def file(self, client: str, id_: str) -> tuple[str, bytes] | None:
-        """Return the digest and the bytes of a job's file, if it is done."""
+    def file(self, client: str, id_: str) -> bytes | None:
+        """Return a job's file, if it is done.
+
+        Raises
+        ------
+        GuaranteeError
+            If it is not, to the bit, the one that was certified.
+        """
         rows = self._database.read(
             "SELECT etag, file FROM jobs WHERE client = ? AND id = ? AND state = ?",
             (client, id_, DONE),
         )
         if not rows:
             return None
-        return rows[0][0], self._seal.open(bytes(rows[0][1]), f"file {id_}")
+        content = self._seal.open(bytes(rows[0][1]), f"file {id_}")
+        if hashlib.sha256(content).hexdigest() != rows[0][0]:
+            raise GuaranteeError("the file was changed since it was certified: it is withheld")
+        return content
 
     def delete(self, client: str, id_: str) -> bool:
         """Forget a job and everything about it; tell whether there was one."""
@@ -221,8 +237,15 @@ class Jobs:
             gone = run("DELETE FROM jobs WHERE client = ? AND id = ?", (client, id_)).rowcount
         if gone:
             self._forget(id_)
-            self._database.wipe()
+            self._wipe()
         return bool(gone)
+
+    def _wipe(self) -> None:
+        """Leave nothing of what was deleted in the files; who reads just now is soon done."""
+        for _ in range(40):
+            if self._database.wipe():
+                return
+            time.sleep(0.05)
 
     def _forget(self, id_: str) -> None:
         self._changed(id_)
@@ -232,7 +255,7 @@ class Jobs:
     # --- what the workers do ------------------------------------------------------------------
 
     def claim(self, id_: str, owner: str) -> bytes | None:
-        """Take a job to build it, and return its recipe; None if there is nothing left to do."""
+        """Take a job to build it; return its sealed recipe, or None if nothing is left to do."""
         with self._database.transaction() as run:
             mine = run(
                 "UPDATE jobs SET state = ?, owner = ?, changed = ? "
@@ -243,7 +266,11 @@ class Jobs:
                 return None
             ((sealed,),) = run("SELECT recipe FROM jobs WHERE id = ?", (id_,)).fetchall()
         self._changed(id_)
-        return self._seal.open(bytes(sealed), id_)
+        return bytes(sealed)
+
+    def unsealed(self, id_: str, sealed: bytes) -> bytes:
+        """Open a recipe that was claimed."""
+        return self._seal.open(sealed, id_)
 
     def tell(self, id_: str, progress: dict[str, Any]) -> None:
         """Say how far a solve has come."""
@@ -276,20 +303,22 @@ class Jobs:
 
     def died(self, id_: str, owner: str) -> bool:
         """Count a worker that died over a job; tell whether the job is parked now."""
+        message = (
+            f"the worker died {DEATHS} times over this recipe, so that it is not tried again: it "
+            "may need more memory than there is; delete it, and try fewer places or a dilation"
+        )
+        error = json.dumps({"code": "parked", "message": message, "field": "places"})
         with self._database.transaction() as run:
             run("UPDATE jobs SET deaths = deaths + 1 WHERE id = ? AND owner = ?", (id_, owner))
-            rows = run("SELECT deaths FROM jobs WHERE id = ?", (id_,)).fetchall()
-        self._live.pop(id_, None)
-        self._changed(id_)
-        if not rows or rows[0][0] < DEATHS:
-            return False
-        message = (
-            f"the worker died {rows[0][0]} times over this recipe, so that it is not tried again: "
-            "it may need more memory than there is; delete it, and try fewer places or a dilation"
-        )
-        error = {"code": "parked", "message": message, "field": None}
-        self._end(id_, owner, PARKED, error=json.dumps(error))
-        return True
+            parked = run(
+                "UPDATE jobs SET state = ?, changed = ?, recipe = NULL, error = ? "
+                "WHERE id = ? AND owner = ? AND deaths >= ?",
+                (PARKED, time.time(), error, id_, owner, DEATHS),
+            ).rowcount
+        self._forget(id_)
+        if parked:
+            self._wipe()
+        return bool(parked)
 
     def _end(self, id_: str, owner: str, state: str, **columns: Any) -> bool:
         names = "".join(f", {name} = ?" for name in columns)
@@ -300,7 +329,7 @@ class Jobs:
         )
         self._forget(id_)
         if ended:
-            self._database.wipe()
+            self._wipe()
         return bool(ended)
 
     # --- housekeeping -------------------------------------------------------------------------
@@ -326,8 +355,32 @@ class Jobs:
         for (id_,) in old:
             self._forget(id_)
         if old:
-            self._database.wipe()
+            self._wipe()
         return [id_ for (id_,) in old]
+
+    def gone(self) -> list[str]:
+        """Return the ids of jobs that were deleted elsewhere, and forget them here."""
+        ids = [id_ for (id_,) in self._database.read("SELECT id FROM gone")]
+        for id_ in ids:
+            self._forget(id_)
+        return ids
+
+    def buried(self, ids: list[str]) -> None:
+        """Forget that these were ever there."""
+        with self._database.transaction() as run:
+            for id_ in ids:
+                run("DELETE FROM gone WHERE id = ?", (id_,))
+        self._wipe()
+
+    def check_seal(self) -> None:
+        """Raise InputError unless what is in the database was sealed with the same secret."""
+        mine = self._seal.digest(b"whereish")
+        with self._database.transaction() as run:
+            found = run("SELECT digest FROM sealed_with").fetchall()
+            if not found:
+                run("INSERT INTO sealed_with VALUES (?)", (mine,))
+        if found and found[0][0] != mine:
+            raise InputError(WRONG_SECRET)
 
     def counts(self) -> dict[str, int]:
         """Return how many jobs are in which state."""
@@ -335,13 +388,20 @@ class Jobs:
         return dict.fromkeys((*OPEN, *FINAL), 0) | {state: int(n) for state, n in rows}
 
     def alive(self, server: str, silent_s: float) -> list[str]:
-        """Say that a server lives; return those silent for so long, and forget them."""
-        now = time.time()
+        """Say that a server lives; return those that have been silent for so long."""
+        now = self._database.now
         with self._database.transaction() as run:
             run(
-                "INSERT INTO servers VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET seen = ?",
-                (server, now, now),
+                f"INSERT INTO servers VALUES (?, {now}) "  # noqa: S608
+                f"ON CONFLICT (name) DO UPDATE SET seen = {now}",
+                (server,),
             )
-            lost = run("SELECT name FROM servers WHERE seen < ?", (now - silent_s,)).fetchall()
-            run("DELETE FROM servers WHERE seen < ?", (now - silent_s,))
+            lost = run(
+                f"SELECT name FROM servers WHERE seen < {now} - ?",  # noqa: S608
+                (silent_s,),
+            ).fetchall()
         return [name for (name,) in lost]
+
+    def mourned(self, server: str) -> None:
+        """Forget a server whose jobs have been taken over."""
+        self._database.write("DELETE FROM servers WHERE name = ?", (server,))

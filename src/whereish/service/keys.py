@@ -66,6 +66,7 @@ class Keys:
                 raise InputError("name must be that of a key: whereish keys list shows them")
             for (id_,) in found:
                 run("DELETE FROM keys WHERE id = ?", (id_,))
+                run("INSERT INTO gone SELECT id FROM jobs WHERE client = ?", (id_,))
                 run("DELETE FROM once WHERE client = ?", (id_,))
                 run("DELETE FROM jobs WHERE client = ?", (id_,))
         self._database.wipe()
@@ -74,6 +75,10 @@ class Keys:
     def exist(self) -> bool:
         """Whether there are any."""
         return bool(self._digests())
+
+    def refresh(self) -> None:
+        """Look at the database, if that was not done just now."""
+        self._digests()
 
     def stale(self) -> bool:
         """Whether the next look at a key asks the database."""

@@ -7,22 +7,30 @@ again when a server starts, and every few seconds.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from dbos import DBOS, DBOSConfig, SetWorkflowID
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import SQLAlchemyError
 
+from whereish.errors import InputError
+from whereish.service.database import DatabaseError
 from whereish.service.jobs import Jobs
+from whereish.service.sealing import SealError
 from whereish.service.settings import Settings
-from whereish.service.solving import Workers
+from whereish.service.solving import Outcome, Workers
 
 _QUEUE = "builds"
 _LOOK_S = 5.0
 _SILENT_S = 15.0
+_PATIENCE_S = 600.0
 _ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 _log = logging.getLogger("whereish.queue")
 _building: Callable[[str], None] | None = None
@@ -35,17 +43,40 @@ def _build(id_: str) -> None:
     _building(id_)
 
 
+def _overwrite_what_is_deleted(connection: Any, record: Any) -> None:
+    """Have SQLite leave nothing of a deleted row in its file."""
+    if type(connection).__module__.startswith("sqlite3"):
+        connection.execute("PRAGMA secure_delete=ON")
+
+
+def _patiently(note: Callable[..., bool], *what: Any) -> bool:
+    """Note something in a database that may be gone for a while; what was solved is worth it."""
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return note(*what)
+        except DatabaseError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(1.0)
+
+
 class Queue:
     """Takes ids, and sees to it that each job is built: once, by whoever is alive."""
 
     def __init__(self, settings: Settings, jobs: Jobs) -> None:
         self._settings = settings
         self._jobs = jobs
-        self._workers = Workers()
+        self._workers = Workers(settings.folder)
         self._stop = threading.Event()
         self._running: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self.ready = False
+        self._started = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether jobs are being built, or could be."""
+        return self._started and self._workers.work
 
     def start(self) -> None:
         """Take up what was left, and begin."""
@@ -64,24 +95,31 @@ class Queue:
             "max_executor_threads": self._settings.workers + 8,
             "enable_otlp": False,
         }
-        DBOS(config=config)
-        DBOS.launch()
-        DBOS.register_queue(
-            _QUEUE,
-            worker_concurrency=self._settings.workers,
-            polling_interval_sec=0.1,
-            on_conflict="always_update",
-        )
+        event.listen(Engine, "connect", _overwrite_what_is_deleted)
+        try:
+            DBOS(config=config)
+            DBOS.launch()
+            DBOS.register_queue(
+                _QUEUE,
+                worker_concurrency=self._settings.workers,
+                polling_interval_sec=0.1,
+                on_conflict="always_update",
+            )
+        except SQLAlchemyError as wrong:
+            raise InputError(
+                "database must be one in which tables and the schema dbos can be made, and it is "
+                f"not ({type(wrong).__name__}): see docs/deploy.md"
+            ) from None
         if self._settings.database is None:
             (self._settings.folder / "queue.sqlite").chmod(0o600)
         self._mend(0.0 if self._settings.database is None else _SILENT_S)
         threading.Thread(target=self._keep_house, daemon=True, name="housekeeper").start()
         threading.Thread(target=self._workers.warm, daemon=True).start()
-        self.ready = True
+        self._started = True
 
     def stop(self) -> None:
         """End the solves that run: they are taken up again when a server starts."""
-        self.ready = False
+        self._started = False
         self._stop.set()
         self._workers.stop()
 
@@ -110,7 +148,13 @@ class Queue:
     def _build(self, id_: str) -> None:
         """Build a job: until there is a file, or an error, or three workers have died over it."""
         owner = f"{self._settings.server} {secrets.token_hex(8)}"
-        while (recipe := self._jobs.claim(id_, owner)) is not None:
+        while (sealed := self._jobs.claim(id_, owner)) is not None:
+            try:
+                recipe = self._jobs.unsealed(id_, sealed)
+            except SealError as wrong:
+                error = {"code": "unreadable", "message": str(wrong), "field": "service"}
+                self._jobs.fail(id_, owner, error)
+                return
             worker = self._workers.take()
             with self._lock:
                 self._running[id_] = worker
@@ -120,8 +164,8 @@ class Queue:
                     self._settings.limits.memory_gb,
                     # What is handed over when the time is up still has to be repaired and audited.
                     1.2 * self._settings.limits.time_limit_s + 30,
-                    lambda far: self._jobs.tell(id_, far),
-                    lambda: self._jobs.is_wanted(id_, owner),
+                    lambda far: self._tell(id_, far),
+                    lambda: self._is_wanted(id_, owner),
                 )
             finally:
                 self._workers.give_back(worker)
@@ -130,28 +174,51 @@ class Queue:
             if self._workers.stopping:
                 # The queue must believe that it still runs: then it is taken up again.
                 threading.Event().wait()
-            if outcome.file is not None and outcome.result is not None:
-                etag = hashlib.sha256(outcome.file).hexdigest()
-                self._jobs.finish(id_, owner, etag, outcome.file, outcome.result)
-                _log.info("job done", extra={"job": id_[:8]})
+            if _patiently(self._note, id_, owner, outcome):
                 return
-            if outcome.error is not None:
-                self._jobs.fail(id_, owner, outcome.error)
-                _log.info("job ended: %s", outcome.error["code"], extra={"job": id_[:8]})
-                return
-            if self._jobs.is_wanted(id_, owner):
-                parked = self._jobs.died(id_, owner)
-                words = "a worker died: the job is parked" if parked else "a worker died: once more"
-                _log.warning(words, extra={"job": id_[:8]})
+
+    def _note(self, id_: str, owner: str, outcome: Outcome) -> bool:
+        """Note what came of an attempt; tell whether it was the last."""
+        told = {"job": id_[:8]}
+        if outcome.file is not None and outcome.result is not None:
+            etag = hashlib.sha256(outcome.file).hexdigest()
+            self._jobs.finish(id_, owner, etag, outcome.file, outcome.result)
+            _log.info("job done", extra=told)
+            return True
+        if outcome.error is not None:
+            self._jobs.fail(id_, owner, outcome.error)
+            _log.info("job ended: %s", outcome.error["code"], extra=told)
+            return True
+        if self._jobs.is_wanted(id_, owner):
+            parked = self._jobs.died(id_, owner)
+            words = "a worker died: the job is parked" if parked else "a worker died: once more"
+            _log.warning(words, extra=told)
+            return parked
+        return True
+
+    def _tell(self, id_: str, far: dict[str, Any]) -> None:
+        # A database that is gone for a moment must not cost a solve.
+        with contextlib.suppress(DatabaseError):
+            self._jobs.tell(id_, far)
+
+    def _is_wanted(self, id_: str, owner: str) -> bool:
+        try:
+            return self._jobs.is_wanted(id_, owner)
+        except DatabaseError:
+            return True
 
     def _mend(self, age_s: float) -> None:
         """Queue again whatever is open and that the queue has lost or believes to have ended."""
-        for id_ in self._jobs.open_since(age_s):
-            status = DBOS.get_workflow_status(id_)
-            if status is not None and status.status in _ENDED:
-                DBOS.delete_workflow(id_)
-                status = None
-            if status is None:
+        waiting = self._jobs.open_since(age_s)
+        if not waiting:
+            return
+        known = DBOS.list_workflows(workflow_ids=waiting, load_input=False, load_output=False)
+        ended = [told.workflow_id for told in known if told.status in _ENDED]
+        if ended:
+            DBOS.delete_workflows(ended)
+        queued = {told.workflow_id for told in known} - set(ended)
+        for id_ in waiting:
+            if id_ not in queued:
                 _log.info("job queued again", extra={"job": id_[:8]})
                 self.add(id_)
 
@@ -159,6 +226,7 @@ class Queue:
         """Every few seconds: say that this server lives, take over from others, forget the old."""
         while True:
             try:
+                self._workers.warm()
                 for lost in self._jobs.alive(self._settings.server, _SILENT_S):
                     left = DBOS.list_workflows(
                         status="PENDING", executor_id=lost, load_input=False, load_output=False
@@ -166,8 +234,15 @@ class Queue:
                     if left:
                         _log.warning("taking over %d jobs of a server that is gone", len(left))
                         DBOS.resume_workflows([w.workflow_id for w in left], queue_name=_QUEUE)
-                for id_ in self._jobs.expire(self._settings.retention_s):
-                    DBOS.delete_workflow(id_)
+                    self._jobs.mourned(lost)
+                old = self._jobs.expire(self._settings.retention_s)
+                if old:
+                    DBOS.delete_workflows(old)
+                gone = self._jobs.gone()
+                for id_ in gone:
+                    self.forget(id_)
+                if gone:
+                    self._jobs.buried(gone)
                 self._mend(_SILENT_S)
             except Exception as wrong:
                 _log.error("housekeeping failed: %s", type(wrong).__name__)

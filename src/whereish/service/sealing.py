@@ -12,11 +12,19 @@ import os
 import secrets
 from pathlib import Path
 
-from whereish.errors import InputError
+from whereish.errors import InputError, WhereishError
 from whereish.files import write_whole
 from whereish.service.settings import SECRET_VARIABLE
 
+WRONG_SECRET = (
+    f"the secret must be the one that the database was written with: check {SECRET_VARIABLE}, "
+    "which several servers must share, or the file named secret"
+)
 _NONCE = 12
+
+
+class SealError(WhereishError):
+    """What was sealed does not open: it was sealed with another secret, or changed."""
 
 
 class Seal:
@@ -41,7 +49,7 @@ class Seal:
 
         Raises
         ------
-        InputError
+        SealError
             If it was sealed with another secret, or changed.
         """
         from cryptography.exceptions import InvalidTag
@@ -49,10 +57,7 @@ class Seal:
         try:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], label.encode())
         except InvalidTag:
-            raise InputError(
-                f"the secret must be the one that the database was written with: check "
-                f"{SECRET_VARIABLE} or the file named secret"
-            ) from None
+            raise SealError(WRONG_SECRET) from None
 
     def digest(self, content: bytes) -> str:
         """Return a keyed digest."""

@@ -19,8 +19,6 @@ import uvicorn
 
 from whereish.errors import InputError
 from whereish.service.app import create_app
-from whereish.service.database import Database
-from whereish.service.keys import Keys
 from whereish.service.settings import Settings, private_folder
 
 
@@ -54,13 +52,12 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
     with _alone(settings.folder, settings.database is None), _listen(settings) as listening:
         address = listening.getsockname()
         settings = replace(settings, port=address[1])
-        database = Database(settings.folder, settings.database)
-        if not settings.is_local and not Keys(database).exist:
+        app, service = create_app(settings)
+        if not settings.is_local and not service.keys.exist:
             raise InputError(
                 f"host must be this machine's own (127.0.0.1) as long as there are no keys, got "
                 f"{settings.host}: whereish keys add NAME makes one"
             )
-        app, service = create_app(settings)
         service.queue.start()
         shown = f"[{settings.host}]" if ":" in settings.host else settings.host
         config = uvicorn.Config(

@@ -59,7 +59,8 @@ class Settings:
     hosts
         Names this service answers to, besides the one it listens on.
     tiles
-        A tile address or a local PMTiles file that the page may show; none unless set.
+        A tile address or a local PMTiles file that the page may show; none unless set. Who made
+        them is named on the map.
     """
 
     folder: Path
@@ -71,6 +72,7 @@ class Settings:
     limits: Limits = Limits()
     hosts: tuple[str, ...] = ()
     tiles: str | None = None
+    tiles_credit: str = ""
     name: str = field(default_factory=socket.gethostname)
 
     def __post_init__(self) -> None:
@@ -120,8 +122,18 @@ def default_folder() -> Path:
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder that only its owner may enter; refuse one that cannot be written."""
+    """Make a folder that only its owner may enter, or take one that is.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written, or is somebody's folder of other things, which others may enter.
+    """
     try:
+        if folder.is_dir() and folder.stat().st_mode & 0o077 and any(folder.iterdir()):
+            raise InputError(
+                f"folder must be new, empty, or its owner's only (chmod 700), and {folder} is not"
+            )
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.chmod(0o700)
         with tempfile.TemporaryFile(dir=folder):

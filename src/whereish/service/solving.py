@@ -13,11 +13,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 _LONGEST_LINE = 1 << 16
 _LARGEST_FILE = 4 * 2**30
 _LOOK_S = 0.25
+_COLD_DEATHS = 2
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,13 @@ class Outcome:
 class Worker:
     """One process for one recipe. It warms up until it is given one."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: Path | None = None) -> None:
         # One thread a solve for mathematics that brings its own: ours are counted by cores.
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         environment.pop("WHEREISH_SECRET", None)
         environment.pop("WHEREISH_DATABASE", None)
+        if cache is not None:
+            environment["NUMBA_CACHE_DIR"] = str(cache)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "whereish.service.worker"],
             stdin=subprocess.PIPE,
@@ -47,6 +51,7 @@ class Worker:
             start_new_session=True,
         )
         self._news: queue.Queue[Outcome | dict[str, Any]] = queue.Queue()
+        self.is_warm = False
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
@@ -111,7 +116,9 @@ class Worker:
             stdout = self._process.stdout
             while stdout is not None and (line := stdout.readline(_LONGEST_LINE)):
                 said = json.loads(line)
-                if "progress" in said:
+                if "ready" in said:
+                    self.is_warm = True
+                elif "progress" in said:
                     self._news.put(said["progress"])
                 elif "error" in said:
                     self._news.put(Outcome(error=said["error"]))
@@ -124,10 +131,21 @@ class Worker:
         self._news.put(Outcome())
 
 
+def _can_compile() -> bool:
+    """Tell whether compiled code can be kept where it is by default."""
+    told = os.environ.get("NUMBA_CACHE_DIR")
+    home = Path.home() / ".cache"
+    beside = Path(__file__).parent.parent / "solvers"
+    places = [Path(told)] if told else [beside, home if home.is_dir() else home.parent]
+    return any(os.access(place, os.W_OK) for place in places)
+
+
 class Workers:
     """As many workers as may solve at a time, and one that is warm before it is needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._cache = None if _can_compile() else folder / "compiled"
+        self._cold_deaths = 0
         self._lock = threading.Lock()
         self._spare: Worker | None = None
         self._busy: set[Worker] = set()
@@ -136,8 +154,19 @@ class Workers:
     def warm(self) -> None:
         """Start a worker ahead of time."""
         with self._lock:
-            if not self.stopping and (self._spare is None or not self._spare.is_alive):
-                self._spare = Worker()
+            spare = self._spare
+            if spare is not None:
+                if spare.is_warm:
+                    self._cold_deaths = 0
+                elif not spare.is_alive:
+                    self._cold_deaths += 1
+            if not self.stopping and (spare is None or not spare.is_alive):
+                self._spare = Worker(self._cache)
+
+    @property
+    def work(self) -> bool:
+        """Whether workers can be started: not if one after the other dies before it is warm."""
+        return self._cold_deaths < _COLD_DEATHS
 
     def take(self) -> Worker:
         """Return a worker; the next one begins to warm up."""
@@ -145,7 +174,7 @@ class Workers:
             worker = self._spare
             self._spare = None
         if worker is None or not worker.is_alive:
-            worker = Worker()
+            worker = Worker(self._cache)
         self.warm()
         with self._lock:
             self._busy.add(worker)
