@@ -16,7 +16,7 @@ serve: $(READY) $(PAGE)
 	$(BIN)/whereish serve
 
 test: check $(PAGE) system
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -49,7 +49,7 @@ class Served:
         while not told.rstrip().endswith("}"):
             line = self.process.stdout.readline()
             if not line:
-                time.sleep(0.2)
+                self._ended()
                 raise RuntimeError("the service did not start: " + "".join(self.log[-20:]))
             told += line
         self.url = json.loads(told)["url"]

@@ -245,7 +245,7 @@ def test_a_solve_outlives_an_outage_of_its_database(postgres: Postgres, tmp_path
         serving(tmp_path / "d", "--database", postgres.url, environment=SECRET) as service,
         service.client() as client,
     ):
-        job = client.post("/v1/mechanisms", json=recipe(260)).json()["id"]
+        job = client.post("/v1/mechanisms", json=recipe(200)).json()["id"]
         wait_until(lambda: client.get(f"/v1/mechanisms/{job}").json()["progress"] is not None)
         solving = set(service.workers())
         postgres.stop()

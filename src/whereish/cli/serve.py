@@ -13,8 +13,10 @@ import typer
 
 from whereish.cli.console import command, emit, say
 from whereish.errors import InputError
+from whereish.places.checks import as_number, as_whole
 from whereish.service.settings import (
     DATABASE_VARIABLE,
+    SECRET_VARIABLE,
     Limits,
     Settings,
     default_folder,
@@ -24,7 +26,11 @@ from whereish.service.settings import (
 from whereish.threads import cores
 
 Folder = Annotated[
-    Path | None, typer.Option(help="Where jobs and keys are kept, readable by you only.")
+    Path | None,
+    typer.Option(
+        help="Where jobs and keys are kept, readable by you only; ~/.local/share/whereish if not "
+        "given."
+    ),
 ]
 DatabaseUrl = Annotated[
     str | None,
@@ -100,6 +106,13 @@ def serve(
             "tiles must be a .pmtiles file, or an address like https://host/{z}/{x}/{y}.png, got "
             f"{tiles}"
         )
+    for flag, value in (
+        ("places", places), ("body", body), ("queue", queue), ("jobs", jobs), ("rate", rate),
+        ("reads", reads), ("streams", streams),
+    ):  # fmt: skip
+        as_whole(flag, value)
+    as_number("memory", memory, unit="GB")
+    as_number("time-limit", time_limit, unit="seconds")
     settings = Settings(
         folder or default_folder(), host, port, database,
         cores() if workers is None else workers,
@@ -112,6 +125,8 @@ def serve(
         tuple(allow_host or ()), tiles, tiles_credit,
     )  # fmt: skip
     start_logging(level)
+    if database is not None and SECRET_VARIABLE not in os.environ:
+        say(f"{SECRET_VARIABLE} is not set: a secret of this folder is used, which no other has")
 
     def ready(url: str) -> None:
         say(f"Whereish is at {url} (the API: {url}/docs). Ctrl-C stops it.")
@@ -150,7 +165,7 @@ def add(
 @command
 def list_(folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """List the keys: their names, and since when."""
-    found = _keys(folder, database).list()
+    found = _keys(folder, database, there=True).list()
     if as_json:
         emit([vars(key) for key in found])
         return
@@ -166,22 +181,30 @@ def revoke(
     name: Annotated[str, typer.Argument(help="The key's name or id.")],
     folder: Folder = None,
     database: DatabaseUrl = None,
+    as_json: AsJson = False,
 ) -> None:
     """Revoke a key, and forget its jobs: servers refuse it within a second."""
-    _keys(folder, database).revoke(name)
+    _keys(folder, database, there=True).revoke(name)
     say(f"{name} is revoked, and its jobs are forgotten.")
+    if as_json:
+        emit({"revoked": name})
 
 
 def _are_tiles(told: str) -> bool:
     if re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d+)?/[^\s;,'\"]*", told):
-        return True
+        return told.endswith(".pmtiles") or all(part in told for part in ("{z}", "{x}", "{y}"))
     return told.endswith(".pmtiles") and Path(told).is_file()
 
 
-def _keys(folder: Path | None, database: str | None) -> Keys:
+def _keys(folder: Path | None, database: str | None, *, there: bool = False) -> Keys:
     from whereish.service.database import Database
     from whereish.service.keys import Keys as Made
 
     settings = Settings(folder or default_folder(), database=database)
+    if database is None and there and not (settings.folder / "whereish.sqlite").exists():
+        raise InputError(
+            f"folder must be one with keys or jobs in it, got {settings.folder}: whereish keys add "
+            "NAME makes the first"
+        )
     folder = settings.folder if database else private_folder(settings.folder)
     return Made(Database(folder, settings.database))

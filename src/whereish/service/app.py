@@ -74,6 +74,7 @@ class Service:
         self.registry = CollectorRegistry()
         self.registry.register(self)
         self.jobs.check_seal()
+        self.stopping = False
         self._key_needed = not settings.is_local
 
     def collect(self) -> Any:
@@ -293,7 +294,7 @@ class Stream(StreamingResponse):
 
 async def _events(service: Service, client: str, job: Job | None) -> AsyncIterator[bytes]:
     before, quiet = b"", 0.0
-    while job is not None:
+    while job is not None and not service.stopping:
         now = job.content
         if now != before:
             yield b"event: state\ndata: " + now + b"\n\n"
@@ -306,7 +307,8 @@ async def _events(service: Service, client: str, job: Job | None) -> AsyncIterat
             yield b": still there\n\n"
             quiet = 0.0
         job = await service.job(client, job.id)
-    yield b'event: gone\ndata: {"state": "gone"}\n\n'
+    if not service.stopping:
+        yield b'event: gone\ndata: {"state": "gone"}\n\n'
 
 
 def _about(app: FastAPI, service: Service) -> None:

@@ -57,6 +57,7 @@ class Job:
     progress: dict[str, Any] | None
     error: dict[str, Any] | None
     etag: str | None
+    note: str | None = None
 
     @property
     def is_final(self) -> bool:
@@ -77,6 +78,7 @@ class Job:
             **self.about,
             "progress": self.progress,
             "error": self.error,
+            "note": self.note,
         }
 
 
@@ -209,7 +211,10 @@ class Jobs:
         if far is None and progress is not None:
             far = json.loads(progress)
         wrong = None if error is None else json.loads(error)
-        return Job(id_, state, created, changed, json.loads(about), far, wrong, etag)
+        note = None if far is None else far.get("note")
+        if note is not None:
+            far = None
+        return Job(id_, state, created, changed, json.loads(about), far, wrong, etag, note)
 
     def file(self, client: str, id_: str) -> bytes | None:
         """Return a job's file, if it is done.

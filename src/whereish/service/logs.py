@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import traceback
 from contextvars import ContextVar
@@ -12,7 +13,9 @@ from datetime import UTC, datetime
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 LEVELS = ("debug", "info", "warning", "error")
-_EXTRAS = ("method", "route", "status", "seconds", "client", "job", "bytes")
+_LONG_ID = re.compile(r"\b([A-Za-z0-9_-]{8})[A-Za-z0-9_-]{16}\b")
+_AGAIN_S = 5.0
+_EXTRAS = ("method", "route", "status", "seconds", "job")
 
 
 class JsonLines(logging.Formatter):
@@ -44,6 +47,25 @@ def where(wrong: BaseException) -> list[str]:
     return [f"{os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in frames]
 
 
+class Discreet(logging.Filter):
+    """Makes ids in others' messages short, and says the same thing once in five seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a record is logged."""
+        now = record.created
+        if now - self._said.get(str(record.msg)[:60], 0.0) < _AGAIN_S:
+            return False
+        self._said[str(record.msg)[:60]] = now
+        # Only the first line: what follows may be a whole traceback, with its values.
+        plain = _LONG_ID.sub(r"\1", record.getMessage().splitlines()[0] if record.msg else "")
+        record.msg, record.args = plain[:300], ()
+        return True
+
+
 def start_logging(level: str) -> None:
     """Send all logs, ours and others', to standard error as lines of JSON."""
     handler = logging.StreamHandler(sys.stderr)
@@ -60,5 +82,7 @@ def start_logging(level: str) -> None:
         other = logging.getLogger(name)
         other.handlers[:] = [handler] if name == "dbos" else []
         other.propagate = name != "dbos"
+        if name == "dbos":
+            other.addFilter(Discreet())
         # Whatever level is asked for: others do not know what is personal.
         other.setLevel(max(root.level, least))

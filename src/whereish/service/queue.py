@@ -70,6 +70,7 @@ class Queue:
         self._workers = Workers(settings.folder)
         self._stop = threading.Event()
         self._running: dict[str, Any] = {}
+        self._ending: set[str] = set()
         self._lock = threading.Lock()
         self._started = False
 
@@ -132,13 +133,12 @@ class Queue:
         """End the solve of a job that is gone, and forget its id."""
         with self._lock:
             worker = self._running.get(id_)
+            if worker is not None:
+                self._ending.add(id_)
         if worker is not None:
-            worker.kill()
-        try:
-            DBOS.cancel_workflow(id_)
+            worker.kill()  # its end is noted by the queue, and then forgotten
+        else:
             DBOS.delete_workflow(id_)
-        except Exception as wrong:
-            _log.debug("not forgotten by the queue: %s", type(wrong).__name__)
 
     @property
     def busy(self) -> int:
@@ -189,6 +189,9 @@ class Queue:
             self._jobs.fail(id_, owner, outcome.error)
             _log.info("job ended: %s", outcome.error["code"], extra=told)
             return True
+        if not outcome.was_warm:
+            time.sleep(2.0)  # that a worker cannot start is no fault of the recipe's
+            return False
         if self._jobs.is_wanted(id_, owner):
             parked = self._jobs.died(id_, owner)
             words = "a worker died: the job is parked" if parked else "a worker died: once more"
@@ -238,6 +241,11 @@ class Queue:
                 old = self._jobs.expire(self._settings.retention_s)
                 if old:
                     DBOS.delete_workflows(old)
+                with self._lock:
+                    ended = [id_ for id_ in self._ending if id_ not in self._running]
+                    self._ending.difference_update(ended)
+                if ended:
+                    DBOS.delete_workflows(ended)
                 gone = self._jobs.gone()
                 for id_ in gone:
                     self.forget(id_)

@@ -177,6 +177,7 @@ JOB: dict[str, Any] = {
             },
         },
         "error": {"type": ["object", "null"]},
+        "note": {"type": ["string", "null"], "description": "Why nothing is seen to happen."},
     },
 }
 
@@ -197,7 +198,7 @@ _WHY = {
     500: "Something went wrong here.",
     503: "It is not ready.",
 }
-_ALWAYS = (403, 414, 421, 500)
+_ALWAYS = (403, 414, 421, 500, 503)
 
 
 def _ref(name: str) -> dict[str, Any]:

@@ -13,17 +13,25 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import IO
 
 import uvicorn
 
 from whereish.errors import InputError
-from whereish.service.app import create_app
+from whereish.service.app import Service, create_app
 from whereish.service.settings import Settings, private_folder
 
 
 class _Server(uvicorn.Server):
     """A server that ends when asked, without raising the signal once more."""
+
+    service: Service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Have open streams end as well."""
+        self.service.stopping = True
+        super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -66,6 +74,7 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
             proxy_headers=False,
         )  # fmt: skip
         server = _Server(config)
+        server.service = service
         # What was loaded stays: looking through it for garbage would stop everything for 0.1 s.
         gc.collect()
         gc.freeze()
@@ -113,6 +122,12 @@ def _listen(settings: Settings) -> Iterator[socket.socket]:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((settings.host, settings.port))
         os.set_inheritable(listening.fileno(), False)
+    except socket.gaierror:
+        listening.close()
+        raise InputError(
+            "host must be an address of this machine, like 127.0.0.1 or 0.0.0.0, got "
+            f"{settings.host}"
+        ) from None
     except (OSError, OverflowError) as wrong:
         listening.close()
         said = getattr(wrong, "strerror", None) or wrong

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import socket
 import tempfile
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from whereish.threads import cores
 
 SECRET_VARIABLE = "WHEREISH_SECRET"  # noqa: S105
 DATABASE_VARIABLE = "WHEREISH_DATABASE"
+_LONGEST_S = 3653 * 86400.0
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]+\]")
 _DURATION = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -78,6 +81,13 @@ class Settings:
     def __post_init__(self) -> None:
         as_whole("workers", self.workers)
         as_number("retention_s", self.retention_s, unit="seconds")
+        if self.retention_s > _LONGEST_S:
+            raise InputError("retention must be at most ten years: files are for devices to keep")
+        for host in self.hosts:
+            if not _HOST.fullmatch(host):
+                raise InputError(
+                    f"allow-host must be a name like whereish.example.org, got {host!r}"
+                )
         if not 0 <= self.port <= 65535:
             raise InputError(f"port must be from 0 to 65535, got {self.port}")
         if self.database is not None and not self.database.startswith(

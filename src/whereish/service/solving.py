@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import queue
 import signal
@@ -18,7 +19,9 @@ from typing import Any
 
 _LONGEST_LINE = 1 << 16
 _LARGEST_FILE = 4 * 2**30
-_LOOK_S = 0.25
+_LOOK_S, _NOTE_S = 0.25, 5.0
+COMPILING = "the solver is being compiled, once: about a minute"
+_log = logging.getLogger("whereish.queue")
 _COLD_DEATHS = 2
 
 
@@ -29,6 +32,7 @@ class Outcome:
     file: bytes | None = None
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
+    was_warm: bool = True
 
 
 class Worker:
@@ -75,7 +79,8 @@ class Worker:
     ) -> Outcome:
         """Give it its recipe and wait for what comes of it. It is gone when this returns."""
         order = {"length": len(recipe), "memory_gb": memory_gb}
-        end = time.monotonic() + time_limit_s
+        begun = time.monotonic()
+        end = begun + time_limit_s
         try:
             stdin = self._process.stdin
             if stdin is not None:
@@ -90,6 +95,8 @@ class Worker:
                     return news
                 if news:
                     progress(news)
+                elif not self.is_warm and time.monotonic() > begun + _NOTE_S:
+                    progress({"note": COMPILING})
                 if not wanted():
                     return Outcome(error={"code": "cancelled", "message": "", "field": None})
                 if time.monotonic() > end:
@@ -101,7 +108,7 @@ class Worker:
                         error={"code": "time", "message": message, "field": "time_limit_s"}
                     )
         except BrokenPipeError:
-            return Outcome()
+            return Outcome(was_warm=self.is_warm)
         finally:
             self.kill()
             self._process.wait()
@@ -118,6 +125,8 @@ class Worker:
                 said = json.loads(line)
                 if "ready" in said:
                     self.is_warm = True
+                elif "broken" in said:
+                    _log.error("a worker cannot start: %s", said["broken"])
                 elif "progress" in said:
                     self._news.put(said["progress"])
                 elif "error" in said:
@@ -128,7 +137,7 @@ class Worker:
                         self._news.put(Outcome(file, said["result"]))
         except (ValueError, OSError, KeyError, TypeError):
             pass
-        self._news.put(Outcome())
+        self._news.put(Outcome(was_warm=self.is_warm))
 
 
 def _can_compile() -> bool:

@@ -34,7 +34,11 @@ def main() -> None:
         answer.write(json.dumps(document).encode() + b"\n" + then)
         answer.flush()
 
-    warm_up()
+    try:
+        warm_up()
+    except BaseException as wrong:
+        say({"broken": told(wrong)["message"]})
+        os._exit(4)
     say({"ready": True})
     line = sys.stdin.buffer.readline()
     if not line:

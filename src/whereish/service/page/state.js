@@ -8,7 +8,7 @@ export const state = {
   about: null, // what the service says of itself
   city: null, // the profile that the page opens with
   profile: null, // whose places are on the map
-  built: null, // { mechanism, bytes, ratio, asked, seconds, forgotten, loss }
+  built: null, // { mechanism, bytes, prior, name, ratio, asked, forgotten, loss, reach }
   laplace: null, // the same, to be compared with
   place: 0, // where the pin is: it is told to nobody
   comparing: false,
@@ -23,9 +23,16 @@ export const shown = () =>
   [panes.best, state.comparing ? panes.laplace : null].filter(Boolean);
 
 const bell = new EventTarget();
-/** Names: profile (another one), built, moved (the pin), painted. */
+/** Names: profile (another one), job (begun or ended), built, moved (the pin), painted, theme. */
 export const ring = (name) => bell.dispatchEvent(new Event(name));
 export const hear = (name, act) => bell.addEventListener(name, act);
+
+/** Hide something; who was in it with the keyboard goes on where it makes sense. */
+export function hide(id, next) {
+  const within = $(id).contains(document.activeElement);
+  $(id).hidden = true;
+  if (within) ($(next).disabled ? $("controls") : $(next)).focus();
+}
 
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 let chosen = null;

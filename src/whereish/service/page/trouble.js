@@ -1,6 +1,6 @@
 // What went wrong, in a sentence with a way on; and questions that are asked in a dialog.
 
-import { $ } from "./state.js";
+import { $, hide } from "./state.js";
 
 /** Tell what went wrong; `again` is offered as a button. Nothing else on the screen changes. */
 export function trouble(words, again = null) {
@@ -15,7 +15,7 @@ export function trouble(words, again = null) {
 }
 
 export function calm() {
-  $("trouble").hidden = true;
+  hide("trouble", "build");
 }
 
 /** Ask in a dialog whose way out "yes" agrees. */

@@ -12,7 +12,8 @@ export function metres(km) {
     const m = km * 1000;
     return `${m < 10 ? m.toFixed(1) : Math.round(m)}${NB}m`;
   }
-  return `${km < 9.95 ? km.toFixed(2) : km < 99.5 ? km.toFixed(1) : Math.round(km)}${NB}km`;
+  const text = km < 9.95 ? km.toFixed(2) : km < 99.5 ? km.toFixed(1) : count(Math.round(km));
+  return `${text}${NB}km`;
 }
 
 /** A share as percent, with as many digits as it needs to be told from nothing. */
@@ -32,8 +33,15 @@ export function tiny(share) {
   return `${p.toFixed(Math.min(12, 1 - Math.floor(Math.log10(p))))}${NB}%`;
 }
 
+/** So many digits of a number, with its thousands apart. */
+export const digits = (number, most) =>
+  number.toLocaleString("en-GB", { maximumSignificantDigits: most });
+
+/** A ratio: never so short that nothing above 1 is left of it. */
 export function times(ratio) {
-  return ratio === 2 ? "twice" : `${Number(ratio.toPrecision(3))} times`;
+  if (ratio === 2) return "twice";
+  const beyond = ratio > 1 ? Math.ceil(-Math.log10(ratio - 1)) + 1 : 0;
+  return `${digits(ratio, Math.min(15, Math.max(3, beyond)))}${NB}times`;
 }
 
 export const count = (number) => number.toLocaleString("en-GB");
