@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -44,6 +46,9 @@ def bodies() -> list[tuple[str, bytes]]:
         ("binary", bytes(range(256))),
         ("surrogate", b'{"\\ud800": 1}'), ("nested lists", b"[" * 10_000 + b"]" * 10_000),
         ("nested open", b"[" * 100_000),
+        ("nested over and over", b'{"prior":[' + b"[[[[[[[[[[]]]]]]]]]]," * 190_000 + b"1]}"),
+        ("empty over and over", b'{"prior":[' + b"[]," * 1_300_000 + b"1]}"),
+        ("short lists", b'{"prior":[' + b"[0]," * 1_000_000 + b"1]}"),
         ("nested objects", b'{"a":' * 10_000 + b"1" + b"}" * 10_000),
         ("digits", b'{"epsilon_per_km": ' + b"9" * 1_000_000 + b"}"),
         ("digits in places", text.replace("[[", "[[" + "9" * 1_000_000 + ", 0], [", 1).encode()),
@@ -53,7 +58,7 @@ def bodies() -> list[tuple[str, bytes]]:
         ("many names, one twice", b"{" + b",".join(b'"n%d":0' % i for i in range(300_000))
          + b',"n299999":0}'),
         ("many names", json.dumps({f"n{i}": i for i in range(100_000)}).encode()),
-        ("large", b" " * (8 * 2**20) + b"1"), ("long text", b'"' + b"x" * 7_000_000 + b'"'),
+        ("large", b" " * (4 * 2**20) + b"1"), ("long text", b'"' + b"x" * 3_500_000 + b'"'),
         ("twice", text[:-1].encode() + b', "prior": [1]}'),
         ("twice inside", text.replace('{"xy_km"', '{"xy_km": [], "xy_km"').encode()),
         ("many places", json.dumps(recipe(2001)).encode()),
@@ -145,6 +150,8 @@ def test_what_is_not_http_does_not_hurt(service: Served, request_: bytes) -> Non
         except (ConnectionError, TimeoutError):
             answer = b""
     assert not answer.startswith(b"HTTP/1.1 5")
+    if answer.startswith(b"HTTP/1.1 4"):
+        assert b'"field"' in answer
     assert httpx.get(f"{service.url}/healthz").status_code == 200
 
 
@@ -177,3 +184,40 @@ def test_the_description_holds(service: Served) -> None:
         )()
     assert seen[422] > 0, seen
     assert not [status for status in seen if status >= 500]
+
+
+def test_headers_without_an_end_are_cut_off(service: Served) -> None:
+    """Neither their size nor their time is anybody's to choose."""
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as wire:
+        wire.sendall(b"GET / HTTP/1.1\r\n")
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 2**22:
+                wire.sendall(b"a: b\r\n" * 1000)
+                sent += 6000
+        assert sent < 2**22, "four megabytes of headers were taken"
+    begun = time.perf_counter()
+    with socket.create_connection((host, int(port)), timeout=30) as wire:
+        wire.sendall(b"GET / HTTP/1.1\r\nX: ")
+        assert b" 408 " in wire.recv(4096)
+    assert 8 < time.perf_counter() - begun < 20
+
+
+def test_large_bodies_do_not_stop_the_others(service: Served) -> None:
+    body = b'{"prior":[' + b"[0]," * 1_000_000 + b"1]}"
+
+    def send(_: int) -> int:
+        told = httpx.post(f"{service.url}/v1/mechanisms", content=body, headers=HEADERS, timeout=60)
+        return told.status_code
+
+    with ThreadPoolExecutor(6) as pool:
+        sending = [pool.submit(send, i) for i in range(6)]
+        slowest = 0.0
+        while not all(one.done() for one in sending):
+            begun = time.perf_counter()
+            assert httpx.get(f"{service.url}/healthz", timeout=30).status_code == 200
+            slowest = max(slowest, time.perf_counter() - begun)
+            time.sleep(0.02)
+    assert {one.result() for one in sending} == {422}
+    assert slowest < SECONDS

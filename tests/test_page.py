@@ -136,8 +136,8 @@ def pmtiles(colour: tuple[int, int, int]) -> bytes:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("page")
     (folder / "green.pmtiles").write_bytes(pmtiles((0, 160, 60)))
-    flags = ("--allow-host", ELSEWHERE, "--tiles", str(folder / "green.pmtiles"))
-    with serving(folder / "kept", *flags) as served:
+    tiles = ("--tiles", str(folder / "green.pmtiles"), "--tiles-credit", "© Somebody")
+    with serving(folder / "kept", "--allow-host", ELSEWHERE, *tiles) as served:
         yield served
 
 
@@ -195,6 +195,13 @@ def test_opens_with_something_to_see(visit: Visitor, pictures: Path) -> None:
     )
     assert float(seen.text("#figure-loss").split()[0]) == pytest.approx(798, abs=1)
     assert "Nothing this private can be better than 798 m: that is proved" in seen.text("#proved")
+    # Over the prior in the panel, from the pin on the left.
+    city = wh.embedded_city()
+    mechanism = wh.optimal(city.places, city.prior, math.log(2) / 0.65, solver="structured")
+    reach = wh.report_radius(mechanism, city.prior)
+    assert seen.text("#figure-reach") == f"{reach:.2f} km" == "2.49 km"
+    here = wh.report_radius(mechanism, np.eye(48)[seen.place()])
+    assert seen.text("#key-reach") == f"95 % of reports from the pin: within {here:.2f} km"
     # Every request but those of a job is for a file; and the job is deleted on the service.
     jobs = [one for one in seen.asked if "/v1/mechanisms" in one.url]
     assert [one.method for one in jobs] == ["POST", "GET", "GET", "DELETE"]
@@ -204,7 +211,7 @@ def test_opens_with_something_to_see(visit: Visitor, pictures: Path) -> None:
 
 def test_the_pin_moves_by_keyboard(visit: Visitor) -> None:
     seen = visit().open()
-    seen.wait_text("#where", "near République")
+    seen.wait_text("#where", "The pin is 543 m south-east of République")
     first, colour = seen.place(), seen.colour(*(v + 14 for v in seen.tip()))
     x, y = seen.tip()
     seen.page.focus("#pane-best .pin")
@@ -213,7 +220,7 @@ def test_the_pin_moves_by_keyboard(visit: Visitor) -> None:
     left, _ = seen.tip()
     assert left < x - 20
     assert seen.colour(x + 14, y + 14) != colour
-    seen.wait_text("#where", r"The pin is (?!near République)")
+    seen.wait_text("#where", r"The pin is (?!543 m south-east of République)")
     assert "Arrow keys" in seen.page.get_attribute("#pane-best .pin", "aria-label")
     seen.page.keyboard.press("ArrowUp")
     assert seen.place() == first - 1 + 8
@@ -233,7 +240,7 @@ def test_the_pin_is_dragged(visit: Visitor) -> None:
     seen.page.mouse.up()
     assert during == seen.place() != first
     assert seen.colour(x + 14, y + 14) != before
-    assert seen.wait_text("#where", "The pin is (?!near République)") != said
+    assert seen.wait_text("#where", "The pin is (?!543 m south-east of République)") != said
     # It rests on a place, near where it was let go.
     assert math.dist(seen.tip(), (x - 200, y)) < 60
 
@@ -265,8 +272,15 @@ def test_the_level_is_in_words(visit: Visitor) -> None:
     assert f"{math.log(4) / 0.3:.4g}" in seen.text("#epsilon")
     assert "another level" in seen.text("#stale")
     seen.page.fill("#ratio", "1")
-    assert "above 1" in seen.text("#level-wrong")
+    assert "from 1.01 to 1,000,000" in seen.text("#level-wrong")
+    assert seen.text("#epsilon") == ""
     assert seen.page.is_disabled("#build")
+    seen.page.fill("#ratio", "1e9")
+    assert "from 1.01 to 1,000,000" in seen.text("#level-wrong")
+    seen.page.fill("#ratio", "1.01")
+    assert "1.01 times" in seen.text("#epsilon")
+    seen.page.fill("#ratio", "5000")
+    assert "5,000 times at 300 m, 25,000,000 times" in seen.text("#epsilon")
     seen.page.fill("#ratio", "4")
     seen.page.check("input[value=faster]")
     with seen.page.expect_request(lambda one: one.method == "POST") as asked:
@@ -276,6 +290,25 @@ def test_the_level_is_in_words(visit: Visitor) -> None:
     assert recipe["epsilon_per_km"] == pytest.approx(math.log(4) / 0.3)
     seen.wait_text("#figure-hidden", "300 m")
     assert not seen.page.is_visible("#stale")
+    # What is built on a spanner does not claim to be the best.
+    assert re.search(r"this is at most [\d.]+ % above it", seen.text("#proved"))
+    seen.page.click("#certificate-open")
+    said = seen.text("#certificate")
+    assert re.search(r"least loss among those built on a spanner; at most [\d.]+ % above", said)
+    assert "least loss for this prior" not in said
+
+
+def test_the_slider_by_keyboard_and_too_fine_a_level(visit: Visitor) -> None:
+    seen = visit().open()
+    seen.page.focus("#metres-slider")
+    seen.page.keyboard.press("Home")
+    assert seen.page.input_value("#metres") == "100"
+    for _ in range(3):
+        seen.page.keyboard.press("ArrowRight")
+    assert seen.page.input_value("#metres") == "110"
+    assert "870 m apart: at this level a report gives away" in seen.text("#telling")
+    seen.page.fill("#metres", "650")
+    assert not seen.page.is_visible("#telling")
 
 
 def test_planar_laplace_beside_it(visit: Visitor, pictures: Path) -> None:
@@ -316,8 +349,13 @@ def test_the_certificate_and_a_file_that_draws_as_it_says(visit: Visitor, tmp_pa
     seen.open()
     seen.page.click("#certificate-open")
     said = seen.text("#certificate")
-    for part in ("108,288 ratios", "exact arithmetic", "twice at 0.65 km", "For one report"):
+    for part in (
+        "108,288 ratios", "exact arithmetic", "twice at 0.65 km", "For one report",
+        "two points 100 m apart: at most 4.2 times", "least loss for this prior",
+    ):  # fmt: skip
         assert part in said
+    (built,) = set(re.findall(r"Built in [\d.]+ s", said + seen.text("#proved")))
+    assert built
     assert re.search(r"whereish audit whereish-1\.066\.whereish", said)
     assert re.search(r"SHA-256 [0-9a-f]{64}", said)
     seen.page.keyboard.press("Escape")
@@ -372,6 +410,34 @@ def test_a_mechanism_is_opened_from_disk(visit: Visitor, tmp_path: Path) -> None
     seen.page.click("#who-city")
     seen.wait_text("#who-name", "Paris")
     seen.page.wait_for_selector("#result:not([hidden])")
+
+
+def test_a_file_without_a_prior_claims_nothing_of_it(visit: Visitor, tmp_path: Path) -> None:
+    path = tmp_path / "k.whereish"
+    places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36], [52.53, 13.38]])
+    wh.save_mechanism(path, wh.optimal(places, [0.4, 0.3, 0.2, 0.1], 2.0))
+    seen = visit().open()
+    seen.give("#file-input", ("no prior.whereish", path.read_bytes()))
+    seen.wait_text("#who-name", "no prior")
+    assert seen.text("#figure-loss") == seen.text("#figure-reach") == "not known"
+    said = seen.text("#proved")
+    assert "not known: the file does not hold the prior" in said
+    assert "keep it to yourself" not in said
+    assert "not known" in seen.text("#key-usual")
+    assert "equally likely" in seen.text("#sends")
+    assert "of the middle of the places" in seen.wait_text("#where", "The pin is")
+    seen.page.click("#certificate-open")
+    said = seen.text("#certificate")
+    assert "whereish audit 'no prior.whereish'" in said
+    assert "does not hold the prior" in said
+    assert "least loss for this prior" not in said
+    seen.page.keyboard.press("Escape")
+    seen.page.click("#compare")
+    said = seen.wait_text("#compare-table", "does not hold the prior")
+    assert re.search(r"best guess is off by\s+not known\s+not known", said)
+    seen.page.click("#compare")
+    seen.page.click("#build")
+    assert "equally likely" in seen.wait_text("#proved", "that is proved")
 
 
 def gpx(points: list[tuple[float, float, str]]) -> str:
@@ -484,6 +550,38 @@ def profile_csv(n: int) -> str:
     return "lat,lon,prior\n" + rows
 
 
+@pytest.mark.parametrize("places", [3, 4])
+def test_small_profiles_are_proved_too(visit: Visitor, places: int) -> None:
+    seen = visit().open()
+    seen.page.click("#own-open")
+    rows = "".join(f"{k},{k % 2},{k + 1}\n" for k in range(places))
+    seen.give("#own-input", ("plane.csv", "x_km,y_km,prior\n" + rows))
+    total = places * (places + 1) // 2
+    assert f"sums to {total}, not to 1" in seen.wait_text("#own-words", f"{places} places")
+    seen.page.click("#own-use")
+    seen.wait_text("#proved", "that is proved")
+    seen.wait_text("#where", "The pin is at the likeliest place")
+    # Without an earth there are no degrees.
+    degrees = seen.page.locator("#pane-best .degree").all_text_contents()
+    assert degrees
+    assert all(text.endswith(" km") for text in degrees)
+
+
+def test_files_are_told_of_as_they_are(visit: Visitor) -> None:
+    seen = visit().open()
+    seen.page.click("#own-open")
+    seen.give("#own-input", ("far.csv", "lat,lon,prior\n48.8,2.3,1\n140,2.3,1\n"))
+    assert "latitude" in seen.wait_text("#own-wrong", "is 140 in row 2")
+    whole = gpx(days(59.913, 10.75))
+    seen.give("#own-input", ("cut.gpx", whole[: len(whole) // 2]))
+    assert "cut.gpx is not whole" in seen.wait_text("#own-wrong", "ends early")
+    assert "points" in seen.text("#own-words")
+    seen.give("#own-input", ("walk.gpx", whole), ("bad.json", "{"))
+    seen.wait_text("#own-wrong", "bad.json could not be used")
+    seen.page.click("#own-use")
+    assert seen.wait_text("#who-name", "walk") == "walk.gpx"
+
+
 def test_a_live_bar_and_a_way_out(visit: Visitor, service: Served) -> None:
     seen = visit().open()
     seen.page.click("#own-open")
@@ -569,6 +667,120 @@ def test_what_the_service_refuses_is_told(visit: Visitor) -> None:
     seen.page.wait_for_selector("#trouble", state="hidden")
 
 
+def test_an_outage_is_waited_for(visit: Visitor) -> None:
+    seen = visit()
+    seen.page.add_init_script(
+        "window.later = 0; const real = performance.now.bind(performance);"
+        "performance.now = () => real() + window.later;"
+    )
+    seen.open()
+    seen.expected += ["net::ERR_FAILED", "status of 429"]
+    away = True
+
+    def cut(route: Any) -> None:
+        if away and route.request.method == "GET":
+            route.abort()
+        else:
+            route.fallback()
+
+    seen.page.route("**/v1/mechanisms/**", cut)
+    before = len(seen.asked)
+    seen.page.click("#build")
+    seen.wait_text("#progress-words", "Waiting for the service")
+    seen.page.evaluate("window.later = 301000")  # and five minutes are over
+    said = seen.wait_text("#trouble-words", "does not answer")
+    assert "stays usable" in said
+    assert "may still hold" in said
+    away = False
+    refused = [429]
+
+    def busy(route: Any) -> None:
+        if refused:
+            told = {"code": "x", "message": "slowly", "field": None, "request_id": "r"}
+            headers = {"Retry-After": "1"}
+            route.fulfill(status=refused.pop(), headers=headers, json={"error": told})
+        else:
+            route.fallback()
+
+    seen.page.route("**/file", busy)
+    with seen.page.expect_response(lambda one: one.request.method == "DELETE") as gone:
+        seen.page.click("#trouble-retry")
+    assert gone.value.status == 204
+    seen.page.wait_for_selector("#progress", state="hidden")
+    assert not seen.page.is_visible("#trouble")
+    asked = [one for one in seen.asked[before:] if "/v1/mechanisms" in one.url]
+    assert [one.method for one in asked if one.method != "GET"] == ["POST", "DELETE"]
+    assert len({one.url.split("/")[5] for one in asked if one.method != "POST"}) == 1
+
+
+def test_a_note_and_a_job_that_is_gone(visit: Visitor) -> None:
+    seen = visit().open()
+    job: dict[str, Any] = {"id": "x" * 24, "state": "running", "progress": None, "error": None}
+    note = "the solver is being compiled, once: about a minute"
+    states = [f"event: state\ndata: {json.dumps(job | {'note': note})}\n\n"]
+    polls = 3
+
+    def poll(route: Any) -> None:
+        nonlocal polls
+        polls -= 1
+        if polls > 0:
+            route.fulfill(json=job | {"note": note})
+        else:
+            route.fallback()
+
+    events = {"content_type": "text/event-stream"}
+    seen.page.route(re.compile(r"/v1/mechanisms/[\w-]{24}$"), poll)
+    seen.page.route("**/events", lambda route: route.fulfill(body=states[0], **events))
+    seen.page.click("#build")
+    seen.wait_text("#progress-words", "The solver is being compiled, once: about a minute.")
+    assert seen.page.inner_text("#said") == "Building…"
+    seen.page.wait_for_selector("#progress", state="hidden")
+    assert seen.page.inner_text("#said") == "It is built."
+    states[0] = 'event: gone\ndata: {"state": "gone"}\n\n'
+    seen.page.click("#build")
+    assert "build it again" in seen.wait_text("#trouble-words", "has deleted this job")
+
+
+def test_the_keyboard_is_not_lost(visit: Visitor) -> None:
+    seen = visit().open()
+
+    def focus() -> str:
+        return str(seen.page.evaluate("document.activeElement.id"))
+
+    seen.page.click("#draw-one")
+    seen.page.focus("#draw-clear")
+    seen.page.keyboard.press("Enter")
+    assert focus() == "draw-one"
+    seen.give("#file-input", ("bad.whereish", b"nothing"))
+    seen.page.focus("#trouble-close")
+    seen.page.keyboard.press("Enter")
+    assert focus() == "build"
+    seen.page.click("#own-open")
+    seen.give("#own-input", ("me.csv", profile_csv(256)))
+    seen.wait_text("#own-words", "256 places")
+    seen.page.click("#own-use")
+    seen.page.focus("#cancel")
+    seen.page.keyboard.press("Enter")
+    seen.page.wait_for_selector("#cancel", state="hidden")
+    assert focus() == "build"
+    seen.page.focus("#who-city")
+    seen.page.keyboard.press("Enter")
+    assert focus() == "own-open"
+    seen.page.wait_for_selector("#result:not([hidden])")
+
+
+def test_tiles_that_do_not_come_are_told_of(visit: Visitor) -> None:
+    seen = visit()
+    seen.expected.append("status of 404")
+    tiles = {"url": "/none/{z}/{x}/{y}.png", "kind": "raster", "attribution": "© Them"}
+    about = {"version": "0", "key_needed": False, "limits": {"places": 2000}, "tiles": tiles}
+    seen.page.route("**/v1/about", lambda route: route.fulfill(json=about))
+    seen.open()
+    seen.page.check("#tiles")
+    seen.wait_text("#tiles-wrong", "does not come")
+    assert seen.text("#credit") == "© Them"
+
+
 def test_a_key_is_asked_for(visit: Visitor) -> None:
     seen = visit()
     seen.expected.append("status of 401")
@@ -588,10 +800,14 @@ def test_a_key_is_asked_for(visit: Visitor) -> None:
     seen.open(built=False)
     seen.page.wait_for_selector("#build:not([disabled])")
     assert keys == []  # it asks when something is to be built
+    said = seen.wait_text("#where", r"Press Build .*\(a key is needed\)")
+    assert "nothing to draw from, or to compare" in said
     seen.page.click("#build")
+    assert not seen.page.is_visible("#key-wrong")
     seen.page.fill("#key-text", "wrong")
     seen.page.keyboard.press("Enter")
-    seen.page.wait_for_function("() => document.getElementById('key-text').value === ''")
+    assert "ask whoever runs the service" in seen.wait_text("#key-wrong", "This key was refused")
+    assert seen.page.get_attribute("#key-wrong", "role") == "alert"
     seen.page.fill("#key-text", "right")
     seen.page.keyboard.press("Enter")
     seen.page.wait_for_selector("#result:not([hidden])")
@@ -632,6 +848,10 @@ def test_without_webgl_there_is_still_a_map(visit: Visitor, pictures: Path) -> N
     seen.page.focus("#pane-best .pin")
     seen.page.keyboard.press("ArrowLeft")
     assert seen.colour(x + 14, y + 14) != before
+    seen.page.click("#tiles")
+    assert "needs WebGL" in seen.wait_text("#tiles-wrong", "background")
+    assert not seen.page.is_checked("#tiles")
+    assert seen.text("#credit") == ""
     seen.page.screenshot(path=pictures / "plain.png")
 
 
@@ -648,9 +868,13 @@ def test_a_background_is_off_until_set(visit: Visitor, pictures: Path) -> None:
     red, green, blue = seen.colour(*corner)
     assert green > red + 40
     assert green > blue + 40
+    assert seen.text("#credit") == "© Somebody"
     seen.page.screenshot(path=pictures / "background.png")
-    seen.page.uncheck("#tiles")
+    seen.page.evaluate(  # off, on, off at once: the last one counts
+        "for (let i = 0; i < 3; i++) document.getElementById('tiles').click()"
+    )
     assert seen.colour(*corner) == ground
+    assert seen.text("#credit") == ""
     seen.give("#pmtiles-input", ("blue.pmtiles", pmtiles((0, 60, 200))))
     assert "nobody learns" in seen.wait_text("#tiles-note", "this device")
     seen.page.wait_for_timeout(500)

@@ -91,6 +91,7 @@ def test_a_file_that_is_had_is_not_sent_again(client: httpx.Client) -> None:
     again = client.get(address, headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert client.get(address, headers={"if-none-match": '"other"'}).content == first.content
+    assert client.get(address, headers={"if-none-match": '"other", *'}).status_code == 304
 
 
 def test_events_tell_how_far_it_is(client: httpx.Client) -> None:
@@ -148,6 +149,29 @@ def cpu_seconds(pid: int) -> float:
     except OSError:
         return 0.0
     return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_general_solver_is_held_to_the_same_limits(client: httpx.Client) -> None:
+    """HiGHS and GLPK hold the whole program: what that takes is known before it is begun."""
+    large = client.post("/v1/mechanisms", json=recipe(300, solver="highs-ipm", time_limit_s=5))
+    assert (large.status_code, large.json()["error"]["field"]) == (422, "solver")
+    slow = client.post("/v1/mechanisms", json=recipe(150, solver="highs-dual-simplex"))
+    assert slow.status_code == 422
+    job = post(client, recipe(12, solver="highs-ipm"))
+    assert wait_for(client, job["id"])["state"] == "done"
+
+
+def test_who_has_fewer_jobs_waiting_goes_first(tmp_path: Path) -> None:
+    ann, bob = keys(tmp_path, "add", "ann"), keys(tmp_path, "add", "bob")
+    with serving(tmp_path, "--workers", "1") as service:
+        hers, his = service.client(ann), service.client(bob)
+        many = [post(hers, recipe(250, time_limit_s=3))["id"] for _ in range(6)]
+        his_only = post(his, recipe(5))["id"]
+        assert wait_for(his, his_only)["state"] == "done"
+        states = [hers.get(f"/v1/mechanisms/{job}").json()["state"] for job in many]
+        assert states.count("queued") >= 3, states
+        for made in (hers, his):
+            made.close()
 
 
 # --- the same request twice -------------------------------------------------------------------
@@ -328,7 +352,10 @@ def test_with_keys_everybody_sees_their_own_only(tmp_path: Path) -> None:
             time.sleep(0.1)
         keys(tmp_path, "revoke", "bob")
         time.sleep(1.2)
-        # That there are no keys any more does not open what asked for one.
+        # That there are no keys any more does not open what asked for one, nor does a restart.
+        assert nobody.get(f"/v1/mechanisms/{job}").status_code == 401
+        service.kill()
+        service.start()
         assert nobody.get(f"/v1/mechanisms/{job}").status_code == 401
         for made in (hers, his, nobody):
             made.close()

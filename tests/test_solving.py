@@ -77,7 +77,8 @@ def test_one_that_is_dead_before_it_is_asked() -> None:
     worker.kill()
     time.sleep(0.2)
     body = json.dumps(recipe(500)).encode()
-    assert worker.solve(body, 8.0, 60, lambda far: None, lambda: True) == Outcome()
+    cold = Outcome(was_warm=False)
+    assert worker.solve(body, 8.0, 60, lambda far: None, lambda: True) == cold
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,9 @@ from whereish.solvers import SOLVERS, Progress
 
 RECIPE_METHODS = (*METHODS, "planar-laplace")
 MOST_PLACES = 10_000
+_GENERAL_BYTES = 450
+# More lists than any recipe has: reading them would hold up everybody else.
+_MOST_LISTS = 200_000
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 METRICS = {
     "privacy_metric": ("euclidean", "geodesic"),
@@ -111,6 +114,12 @@ class Recipe:
         return recipe
 
     @property
+    def quality(self) -> Array | None:
+        """What loss is measured by, inputs by outputs; None for the distance in the plane."""
+        metric = self._matrix("quality_metric")
+        return metric if metric is None or self.outputs is None else metric[:, list(self.outputs)]
+
+    @property
     def reports(self) -> int:
         """How many places may be reported."""
         return len(self.places) if self.outputs is None else len(self.outputs)
@@ -127,9 +136,20 @@ class Recipe:
         edges = n * (n - 1) // 2 if self.dilation == 1 else min(n * (n - 1) // 2, 16 * n)
         method = "closed-form" if self.method == "planar-laplace" else self.method
         try:
-            return plan(method, n, self.reports, edges, self.time_limit_s, memory_limit_gb)
+            made = plan(method, n, self.reports, edges, self.time_limit_s, memory_limit_gb)
         except SolveError as wrong:
             raise InputError(f"places must fit into the memory: {wrong}", "places") from None
+        if made.method == "closed-form" or self.solver in ("auto", "structured"):
+            return made
+        # A general solver holds the whole program: measured at 50 to 300 places.
+        memory = made.constraints * _GENERAL_BYTES / 1e9
+        if memory > memory_limit_gb:
+            raise InputError(
+                f"solver {self.solver} needs about {memory:.2g} GB for {made.constraints:,} "
+                f"constraints, and {memory_limit_gb:g} GB is allowed: take auto", "solver",
+            )  # fmt: skip
+        seconds = 10 * (made.constraints / 1e5) ** 1.5
+        return replace(made, seconds=seconds, memory_gb=memory)
 
     def build(
         self,
@@ -178,8 +198,10 @@ class Recipe:
 def read_json(text: bytes | str) -> Any:
     """Read JSON as the standard has it: no NaN, no name twice, nothing without an end."""
     try:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8")
+        if isinstance(text, str):
+            text = text.encode()
+        _check_shape(text.translate(None, b" \t\r\n"))
+        text = text.decode("utf-8")
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except InputError:
         raise
@@ -192,6 +214,14 @@ def read_json(text: bytes | str) -> Any:
         raise InputError(f"a recipe must be JSON: it stops being so at {where}", "body") from None
     except ValueError:
         raise InputError("a recipe's whole numbers must have fewer digits", "body") from None
+
+
+def _check_shape(text: bytes) -> None:
+    """Refuse, before it is read, what is no recipe but would take long to read."""
+    if b"[[[" in text or text.count(b"[]") > 20 or text.count(b"{}") > 20:
+        raise InputError("a recipe must not be lists in lists in lists, or empty ones", "body")
+    if text.count(b"[") > _MOST_LISTS or text.count(b"{") > _MOST_LISTS:
+        raise InputError(f"a recipe must have at most {_MOST_LISTS:,} lists", "body")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,13 +6,15 @@ import asyncio
 import json
 import logging
 import re
+import threading
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
+import anyio
 from fastapi import FastAPI, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
@@ -21,6 +23,7 @@ from prometheus_client.core import GaugeMetricFamily
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from whereish.errors import GuaranteeError, InputError, WhereishError
@@ -46,6 +49,7 @@ from whereish.service.settings import Settings
 _log = logging.getLogger("whereish.http")
 PAGE = Path(__file__).parent / "page"
 _LOOK_S = 0.15
+_PATIENCE_S, _THREADS = 15.0, 40
 _STILL_THERE_S = 10.0
 _NAME = re.compile(r"[ -~]{1,200}")
 _WORDS = {404: "there is nothing at this address", 405: "this address does not do that"}
@@ -75,6 +79,8 @@ class Service:
         self.registry.register(self)
         self.jobs.check_seal()
         self.stopping = False
+        self._threads = anyio.CapacityLimiter(_THREADS)
+        self._parsing = threading.Lock()
         self._key_needed = not settings.is_local
 
     def collect(self) -> Any:
@@ -89,8 +95,8 @@ class Service:
         """Whether who asks needs a key: once keys have existed, always."""
         if not self._key_needed:
             if self.keys.stale():
-                await run_in_threadpool(self.keys.refresh)
-            self._key_needed = self.keys.exist
+                await self.ask(self.keys.refresh)
+            self._key_needed = self.keys.needed
         return self._key_needed
 
     async def client(self, request: Request) -> str:
@@ -100,7 +106,7 @@ class Service:
         kind, _, key = request.headers.get("authorization", "").partition(" ")
         key = key.strip() if kind.lower() == "bearer" else ""
         if self.keys.stale():
-            await run_in_threadpool(self.keys.refresh)
+            await self.ask(self.keys.refresh)
         client = self.keys.client(key)
         if client is None:
             raise Refusal(
@@ -112,7 +118,20 @@ class Service:
     async def job(self, client: str, id_: str) -> Job | None:
         """Return a client's job: what is known at once, and what the database says in a thread."""
         seen = self.jobs.seen(client, id_)
-        return seen if seen is not None else await run_in_threadpool(self.jobs.get, client, id_)
+        if seen is not None:
+            return seen
+        found: Job | None = await self.ask(self.jobs.get, client, id_)
+        return found
+
+    async def ask(self, function: Callable[..., Any], *what: Any) -> Any:
+        """Ask the database in a thread; one that does not answer is not waited for."""
+        try:
+            with anyio.fail_after(_PATIENCE_S):
+                return await anyio.to_thread.run_sync(
+                    function, *what, abandon_on_cancel=True, limiter=self._threads
+                )
+        except TimeoutError:
+            raise DatabaseError("the database does not answer") from None
 
     def accept(self, client: str, body: bytes, name: str | None) -> Job:
         """Make a job of a body, or return the one that was made of it before."""
@@ -120,7 +139,8 @@ class Service:
         if name is not None and (known := self.jobs.known(client, name, body)) is not None:
             return known
         self.rates.check(client, post=True)
-        recipe = Recipe.from_json(body)
+        with self._parsing:  # one at a time: nothing else runs while JSON is read
+            recipe = Recipe.from_json(body)
         if len(recipe.places) > limits.places:
             raise InputError(
                 f"places must be at most {limits.places:,} for this service, got "
@@ -137,7 +157,11 @@ class Service:
             )  # fmt: skip
         job, new = self.jobs.accept(client, recipe, plan, body, name)
         if new:
-            self.queue.add(job.id)
+            try:
+                self.queue.add(job.id, self.jobs.waiting(client))
+            except Exception as wrong:
+                # It was accepted: it will be queued when the queue answers again.
+                _log.error("not queued yet: %s", type(wrong).__name__, extra={"job": job.id[:8]})
         return job
 
 
@@ -187,6 +211,10 @@ def _errors(app: FastAPI) -> None:
     async def no_database(request: Request, wrong: DatabaseError) -> Response:
         return refuse(no_database_now())
 
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, wrong: Exception) -> Response:
+        return refuse(Refusal(500, "internal", "something went wrong here", "service"))
+
     @app.exception_handler(RequestValidationError)
     async def misshapen(request: Request, wrong: RequestValidationError) -> Response:
         # The only thing that FastAPI itself validates is an id.
@@ -194,11 +222,22 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, wrong: HTTPException) -> Response:
+        if wrong.status_code == 405:
+            wrong.headers = {"allow": ", ".join(_methods(app, request))}
         code = {404: "no_address", 405: "method"}.get(wrong.status_code, "http")
         message = _WORDS.get(wrong.status_code, "this cannot be done")
         told = dict(wrong.headers or {})
         field = "method" if wrong.status_code == 405 else "path"
         return refuse(Refusal(wrong.status_code, code, message, field, told))
+
+
+def _methods(app: FastAPI, request: Request) -> list[str]:
+    """Return what can be done at an address."""
+    found: set[str] = set()
+    for route in app.routes:
+        if route.matches(request.scope)[0] != Match.NONE:
+            found |= getattr(route, "methods", None) or set()
+    return sorted(found)
 
 
 def _mechanisms(app: FastAPI, service: Service) -> Often:
@@ -221,7 +260,7 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
         if name is not None and not _NAME.fullmatch(name):
             raise InputError("Idempotency-Key must be 1 to 200 ASCII characters", "Idempotency-Key")
         body = await read_body(request, limits.body_bytes)
-        job = await run_in_threadpool(service.accept, client, body, name)
+        job = await service.ask(service.accept, client, body, name)
         return answer(202, job.content, {"location": f"/v1/mechanisms/{job.id}"})
 
     @app.get("/v1/mechanisms/{id}", **schema.of("get"))
@@ -253,9 +292,10 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
             "cache-control": "private, no-cache",
             "content-disposition": 'attachment; filename="mechanism.whereish"',
         }
-        if job.etag in re.findall(r"[0-9a-f]{64}", request.headers.get("if-none-match", "")):
+        known = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
+        if {"*", f'"{job.etag}"', f'W/"{job.etag}"'} & set(known):
             return Response(status_code=304, headers=headers)
-        found = await run_in_threadpool(service.jobs.file, client, id)
+        found = await service.ask(service.jobs.file, client, id)
         if found is None:
             raise no_such_job()
         return Response(found, 200, headers, "application/octet-stream")
@@ -264,9 +304,9 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
     async def forget_it(request: Request, id: JobId) -> Response:
         """Cancel a job if it is not done, and forget everything about it."""
         client, _ = await own(request, id)
-        if not await run_in_threadpool(service.jobs.delete, client, id):
+        if not await service.ask(service.jobs.delete, client, id):
             raise no_such_job()
-        await run_in_threadpool(service.queue.forget, id)
+        await service.ask(service.queue.forget, id)
         return Response(status_code=204)
 
     async def state(scope: Any, id_: str) -> bytes:
@@ -324,7 +364,7 @@ def _about(app: FastAPI, service: Service) -> None:
     @app.get("/readyz", **schema.of("readyz"))
     async def is_it_ready() -> Response:
         """Tell whether jobs can be taken and built."""
-        await run_in_threadpool(service.jobs.counts)
+        await service.ask(service.jobs.counts)
         if not service.queue.ready:
             raise Refusal(503, "queue", "no worker can be started: see the log", "service")
         return answer(200, {"status": "ready"})
@@ -333,7 +373,7 @@ def _about(app: FastAPI, service: Service) -> None:
     async def metrics(request: Request) -> Response:
         """Tell Prometheus how it goes. There is nothing of anybody in it."""
         service.rates.check(await service.client(request))
-        content = await run_in_threadpool(generate_latest, service.registry)
+        content = await service.ask(generate_latest, service.registry)
         return Response(content, media_type="text/plain; version=0.0.4")
 
     @app.get("/v1/about", **schema.of("about"))

@@ -32,7 +32,11 @@ _TABLES = (
     # Jobs that were deleted where no queue was, for a server to forget what it knows of them.
     "CREATE TABLE IF NOT EXISTS gone (id TEXT PRIMARY KEY)",
     "CREATE TABLE IF NOT EXISTS sealed_with (digest TEXT PRIMARY KEY)",
+    # That there have been keys, for good: revoking the last one opens nothing.
+    "CREATE TABLE IF NOT EXISTS closed (since DOUBLE PRECISION PRIMARY KEY)",
 )
+# What is deleted is overwritten and given back; what is committed survives the power.
+_PRAGMAS = ("auto_vacuum=FULL", "journal_mode=WAL", "synchronous=FULL", "secure_delete=ON")
 _CONNECTIONS = 8
 _PATIENCE_S = 20.0
 
@@ -79,12 +83,21 @@ class Database:
                 self._url, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
             )
             # What is deleted is overwritten; what is committed survives the power.
-            for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+            for pragma in (
+                "auto_vacuum=FULL",
+                "journal_mode=WAL",
+                "synchronous=FULL",
+                "secure_delete=ON",
+            ):
                 made.execute(f"PRAGMA {pragma}")
             return made
         import psycopg
 
-        return psycopg.connect(self._url, autocommit=True, connect_timeout=5)
+        return psycopg.connect(
+            self._url, autocommit=True, connect_timeout=5, tcp_user_timeout=10_000,
+            keepalives_idle=10, keepalives_interval=3, keepalives_count=3,
+            options="-c statement_timeout=15000",
+        )  # fmt: skip
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:

@@ -251,7 +251,7 @@ class Guard:
                 return
             _log.error("unexpected error", exc_info=wrong)
             if status == 0:
-                sorry = Refusal(500, "internal", "something went wrong here: see the request's id")
+                sorry = Refusal(500, "internal", "something went wrong here", "service")
                 await refuse(sorry)(scope, receive, tell)
         finally:
             route = route or getattr(scope.get("route"), "path", None) or "other"
@@ -277,7 +277,8 @@ class Guard:
                 421, "host", "this service answers to its own name only: see --allow-host", "Host"
             )
         origin = headers.get(b"origin")
-        foreign = origin is not None and origin.split(b"://")[-1].decode("latin-1").lower() != host
+        own = {f"http://{host}".encode(), f"https://{host}".encode()}
+        foreign = origin is not None and origin.lower() not in own
         if foreign or headers.get(b"sec-fetch-site") == b"cross-site":
             return Refusal(403, "cross_site", "other sites may not ask this service", "Origin")
         return None

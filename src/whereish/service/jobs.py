@@ -177,6 +177,13 @@ class Jobs:
                 f"there are {own} jobs of this key already: delete those whose file you have", 10
             )
 
+    def waiting(self, client: str) -> int:
+        """Return how many jobs of a client have not ended."""
+        ((count,),) = self._database.read(
+            "SELECT COUNT(*) FROM jobs WHERE client = ? AND state IN (?, ?)", (client, *OPEN)
+        )
+        return int(count)
+
     def get(self, client: str, id_: str) -> Job | None:
         """Return a job, if there is one and it is this client's.
 

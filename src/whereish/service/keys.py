@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import re
 import secrets
 import threading
@@ -12,13 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from whereish.errors import InputError
-from whereish.service.database import Database
+from whereish.service.database import Database, DatabaseError
 
 # Who a request comes from where no keys exist: whoever is on this machine.
 ANYONE = "local"
 _KEY = re.compile(r"wh_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[\w .@-]{1,60}")
-_FRESH_S = 1.0
+_FRESH_S, _PATIENCE_S = 1.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Keys:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: dict[str, str] = {}
-        self._read_at = -_FRESH_S
+        self._closed = False
+        self._read_at = -math.inf
         self._lock = threading.Lock()
 
     def add(self, name: str) -> str:
@@ -47,7 +49,10 @@ class Keys:
         with self._database.transaction() as run:
             if run("SELECT 1 FROM keys WHERE name = ?", (name,)).fetchall():
                 raise InputError(f"name must be new, and there is a key named {name!r} already")
-            run("INSERT INTO keys VALUES (?, ?, ?, ?)", (id_, name, _digest(secret), time.time()))
+            now = time.time()
+            run("INSERT INTO keys VALUES (?, ?, ?, ?)", (id_, name, _digest(secret), now))
+            if not run("SELECT 1 FROM closed").fetchall():
+                run("INSERT INTO closed VALUES (?)", (now,))
         return f"wh_{id_}_{secret}"
 
     def list(self) -> list[Key]:
@@ -76,6 +81,12 @@ class Keys:
         """Whether there are any."""
         return bool(self._digests())
 
+    @property
+    def needed(self) -> bool:
+        """Whether a key is asked for: from the first one on, for good."""
+        self._digests()
+        return self._closed
+
     def refresh(self) -> None:
         """Look at the database, if that was not done just now."""
         self._digests()
@@ -95,10 +106,15 @@ class Keys:
 
     def _digests(self) -> dict[str, str]:
         if self.stale():
-            with self._lock:
+            if not self._lock.acquire(timeout=_PATIENCE_S):
+                raise DatabaseError("the database does not answer")
+            try:
                 if self.stale():
+                    self._closed = bool(self._database.read("SELECT 1 FROM closed"))
                     self._known = dict(self._database.read("SELECT id, digest FROM keys"))
                     self._read_at = time.monotonic()
+            finally:
+                self._lock.release()
         return self._known
 
 

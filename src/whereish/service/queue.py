@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
 import secrets
 import threading
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dbos import DBOS, DBOSConfig, SetWorkflowID
+from dbos import DBOS, DBOSConfig, SetEnqueueOptions, SetWorkflowID
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -124,9 +125,15 @@ class Queue:
         self._stop.set()
         self._workers.stop()
 
-    def add(self, id_: str) -> None:
-        """Queue a job. Twice is once."""
-        with SetWorkflowID(id_):
+    def add(self, id_: str, turn: int = 1) -> None:
+        """Queue a job. Twice is once.
+
+        Parameters
+        ----------
+        turn
+            How many jobs the client has waiting: who has fewer goes first.
+        """
+        with SetWorkflowID(id_), SetEnqueueOptions(priority=max(1, min(turn, 10_000))):
             DBOS.enqueue_workflow(_QUEUE, _build, id_)
 
     def forget(self, id_: str) -> None:
@@ -163,7 +170,7 @@ class Queue:
                     recipe,
                     self._settings.limits.memory_gb,
                     # What is handed over when the time is up still has to be repaired and audited.
-                    1.2 * self._settings.limits.time_limit_s + 30,
+                    1.2 * self._seconds(recipe) + 30,
                     lambda far: self._tell(id_, far),
                     lambda: self._is_wanted(id_, owner),
                 )
@@ -198,6 +205,12 @@ class Queue:
             _log.warning(words, extra=told)
             return parked
         return True
+
+    def _seconds(self, recipe: bytes) -> float:
+        """Return how long a recipe may take: as long as it says, or else as the service does."""
+        told = json.loads(recipe).get("time_limit_s")
+        most = self._settings.limits.time_limit_s
+        return most if told is None else min(float(told), most)
 
     def _tell(self, id_: str, far: dict[str, Any]) -> None:
         # A database that is gone for a moment must not cost a solve.

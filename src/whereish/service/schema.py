@@ -42,7 +42,7 @@ def _metric_schema(field: str, about: str) -> dict[str, Any]:
         shapes.append(
             {
                 "type": "object",
-                "properties": {name: {"type": "array", "items": item}},
+                "properties": {name: {"type": "array", "items": item, "minItems": 1}},
                 "required": [name],
                 "additionalProperties": False,
             }

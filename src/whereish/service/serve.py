@@ -21,6 +21,8 @@ import uvicorn
 from whereish.errors import InputError
 from whereish.service.app import Service, create_app
 from whereish.service.settings import Settings, private_folder
+from whereish.service.wire import Wire
+from whereish.service.worker import leave_no_core
 
 
 class _Server(uvicorn.Server):
@@ -56,6 +58,8 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
         server uses the folder.
     """
     os.umask(0o077)
+    leave_no_core()
+    _many_connections()
     private_folder(settings.folder)
     with _alone(settings.folder, settings.database is None), _listen(settings) as listening:
         address = listening.getsockname()
@@ -71,7 +75,7 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, lifespan="off",
             timeout_graceful_shutdown=3, timeout_keep_alive=30, backlog=2048, ws="none",
-            proxy_headers=False,
+            proxy_headers=False, http=Wire,
         )  # fmt: skip
         server = _Server(config)
         server.service = service
@@ -95,6 +99,15 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
                 runner.run(run())
         finally:
             service.queue.stop()
+
+
+def _many_connections() -> None:
+    """Allow as many open connections as the operating system lets us."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ _DURATION = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 class Limits:
     """How much a service lets anyone do. Each is tested at the limit and one past it."""
 
-    body_bytes: int = 8 * 2**20
+    body_bytes: int = 4 * 2**20
     places: int = 2000
     memory_gb: float = 8.0
     time_limit_s: float = 900.0

@@ -29,6 +29,7 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.nice(_WARMING)
     _be_the_first_to_go()
+    leave_no_core()
 
     def say(document: dict[str, Any], then: bytes = b"") -> None:
         answer.write(json.dumps(document).encode() + b"\n" + then)
@@ -87,7 +88,7 @@ def solve(body: bytes, memory_gb: float, say: Any) -> tuple[bytes, dict[str, Any
     if not audited["certified"]:
         raise RuntimeError("a mechanism without an epsilon")
     build = mechanism.build
-    result = far(iteration, quality_loss(mechanism, recipe.prior), build.gap)
+    result = far(iteration, quality_loss(mechanism, recipe.prior, recipe.quality), build.gap)
     return file, result | {"solver": build.solver, "stopped": build.stopped}
 
 
@@ -149,6 +150,18 @@ def _limit_memory(memory_gb: float) -> None:
         most = now + int((1.5 * memory_gb + 1) * 1e9)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     except (ImportError, OSError, ValueError):
+        return
+
+
+def leave_no_core() -> None:
+    """See to it that no dump of this process's memory is ever written."""
+    try:
+        import ctypes
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+    except (ImportError, OSError, ValueError, AttributeError):
         return
 
 

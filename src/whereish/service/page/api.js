@@ -4,6 +4,7 @@
 const FINAL = new Set(["done", "failed", "parked"]);
 const SESSION = "whereish-key";
 const LONGEST_WAIT_S = 120;
+const OUTAGE_MS = 5 * 60_000; // how long a service that does not answer is waited for
 
 /** The service said no: what it said, and what to do next. */
 export class ServiceError extends Error {
@@ -87,30 +88,66 @@ async function forget(id, options = {}) {
   return false;
 }
 
+/** Something to be built, under one name: it is built once, however often it is asked for. */
+export const orderOf = (recipe) => ({ body: JSON.stringify(recipe), name: uuid(), id: null });
+
+/** An order that nobody will take up again: the service is told to forget what it has of it. */
+export const abandon = ({ id }) => (id && open.has(id) ? forget(id) : Promise.resolve(true));
+
 /**
- * Build a mechanism: `told` hears every state on the way; `signal` cancels.
- * Returns the bytes of its file, and whether the service has forgotten the rest.
+ * Have an order built: `told` hears every state on the way; `signal` cancels. Returns the bytes of
+ * its file, and whether the service has forgotten the rest. Where the service does not answer,
+ * the order stays, and can be taken up again.
  */
-export async function build(recipe, { signal, told = () => {}, askKey }) {
-  const id = await post(recipe, signal, told, askKey);
+export async function build(order, { signal, told = () => {}, askKey }) {
+  order.id ??= await post(order, signal, told, askKey);
   try {
-    const last = await watch(id, signal, told);
+    const last = await watch(order.id, signal, told);
     if (last.state !== "done") {
       const { error } = last;
       throw new ServiceError(0, error ?? { code: last.state, message: "it could not be built" });
     }
-    const answer = await call(`/v1/mechanisms/${id}/file`, { signal, headers: { Accept: "*/*" } });
-    const bytes = new Uint8Array(await answer.arrayBuffer());
-    return { bytes, forgotten: await forget(id) };
+    const bytes = await patiently(() => fileOf(order.id, signal), signal, told);
+    return { bytes, forgotten: await forget(order.id) };
   } catch (wrong) {
-    void forget(id);
+    const left = signal.aborted || !(wrong instanceof Unreachable);
+    if (left) void abandon(order).then((gone) => gone || told({ state: "held" }));
     throw signal.aborted ? new Cancelled("cancelled") : wrong;
   }
 }
 
-async function post(recipe, signal, told, askKey) {
-  const headers = { "Content-Type": "application/json", "Idempotency-Key": uuid() };
-  const body = JSON.stringify(recipe);
+async function fileOf(id, signal) {
+  const answer = await call(`/v1/mechanisms/${id}/file`, { signal, headers: { Accept: "*/*" } });
+  try {
+    return new Uint8Array(await answer.arrayBuffer());
+  } catch {
+    throw new Unreachable("The file broke off.");
+  }
+}
+
+/** Do something again where the service is busy, away for a while, or stumbles once. */
+async function patiently(act, signal, told) {
+  let since = null;
+  for (let stumbled = 0; ; ) {
+    try {
+      return await act();
+    } catch (wrong) {
+      if (signal.aborted) throw new Cancelled("cancelled");
+      if (wrong.status === 429 || wrong.status === 503) {
+        await countDown(Math.min(wrong.retryAfter ?? 1, LONGEST_WAIT_S), signal, told);
+        continue;
+      }
+      since ??= performance.now();
+      const away = wrong instanceof Unreachable && performance.now() - since < OUTAGE_MS;
+      if (!away && !(wrong.status >= 500 && stumbled++ < 2)) throw wrong;
+      if (away) told({ state: "away" });
+      await pause(1000, signal);
+    }
+  }
+}
+
+async function post({ body, name }, signal, told, askKey) {
+  const headers = { "Content-Type": "application/json", "Idempotency-Key": name };
   for (let lost = 0; ; ) {
     try {
       // Not aborted half-way: a job that nobody knows the name of could not be deleted.
@@ -124,7 +161,7 @@ async function post(recipe, signal, told, askKey) {
     } catch (wrong) {
       if (signal.aborted) throw new Cancelled("cancelled");
       if (wrong.status === 401 && askKey) {
-        if (!(await askKey())) throw new Cancelled("no key");
+        if (!(await askKey({ refused: hasKey() }))) throw new Cancelled("no key");
       } else if ((wrong.status === 429 || wrong.status === 503) && wrong.retryAfter) {
         await countDown(Math.min(wrong.retryAfter, LONGEST_WAIT_S), signal, told);
       } else if (wrong instanceof Unreachable && lost++ === 0) {
@@ -158,15 +195,9 @@ async function watch(id, signal, told) {
     if (signal.aborted) throw new Cancelled("cancelled");
     if (wrong.status === 404) throw wrong;
   }
-  for (let lost = 0; !last || !FINAL.has(last.state); ) {
-    try {
-      hear(await (await call(where, { signal })).json());
-      lost = 0;
-    } catch (wrong) {
-      const busy = wrong.status === 429 || wrong.status === 503;
-      if (!busy && (!(wrong instanceof Unreachable) || ++lost > 5)) throw wrong;
-    }
-    if (!last || !FINAL.has(last.state)) await pause(1000, signal);
+  while (!last || !FINAL.has(last.state)) {
+    hear(await patiently(async () => (await call(where, { signal })).json(), signal, told));
+    if (!FINAL.has(last.state)) await pause(1000, signal);
   }
   return last;
 }
@@ -182,7 +213,11 @@ async function readEvents(stream, hear) {
       const lines = text.slice(0, end).split("\n");
       text = text.slice(end + 2);
       const data = lines.filter((l) => l.startsWith("data:")).map((l) => l.slice(5).trim());
-      if (lines.some((l) => /^event:\s*state$/.test(l))) hear(JSON.parse(data.join("\n")));
+      const [event] = lines.flatMap((l) => /^event:\s*(\w+)$/.exec(l)?.[1] ?? []);
+      if (event === "gone") {
+        throw new ServiceError(404, { code: "gone", message: "somebody has deleted this job" });
+      }
+      if (event === "state") hear(JSON.parse(data.join("\n")));
     }
   }
 }
@@ -211,10 +246,11 @@ function uuid() {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
-/** One sentence for people: what happened, and what to do next. */
-export function inWords(wrong) {
+/** One sentence for people: what happened, and what to do next; `shown`: there is something. */
+export function inWords(wrong, shown = false) {
   if (wrong instanceof Unreachable) {
-    return "The service does not answer. Is it still running? What is on the screen stays usable.";
+    const usable = shown ? " What is on the screen stays usable." : "";
+    return `The service does not answer. Is it still running?${usable}`;
   }
   if (!(wrong instanceof ServiceError)) return sentence(wrong.message || String(wrong));
   const next = {
@@ -229,7 +265,7 @@ export function inWords(wrong) {
   return `${sentence(wrong.message)} ${next ?? ours}`.trim();
 }
 
-function sentence(text) {
+export function sentence(text) {
   const begun = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }

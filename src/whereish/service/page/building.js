@@ -3,46 +3,65 @@
 import * as api from "./api.js";
 import { inFull, inShort } from "./certificate.js";
 import { askedFor, isFaster, level } from "./level.js";
-import { expectedLoss } from "./measures.js";
+import { overPrior } from "./measures.js";
 import { repaint, stageOf } from "./stage.js";
-import { $, LOCAL, hear, panes, ring, state } from "./state.js";
+import { $, LOCAL, hear, hide, panes, ring, state } from "./state.js";
 import { ask, calm, trouble } from "./trouble.js";
 import { readMechanism } from "./vendor/whereish.js";
 import { metres, seconds, some, tiny } from "./words.js";
 
+const HELD = "The service did not answer when it was told to forget this: it may hold it for a " +
+  "while. It is told again when this page is left.";
 const FASTER = 1.1; // the spanner's dilation: the same privacy on fewer pairs
 
 export function recipeOf(profile, epsilon, method, dilation = 1) {
   const places = profile.earth === false ? { xy_km: profile.xyKm } : { latlon: profile.latlon };
   if (profile.cellKm) places.cell_km = profile.cellKm;
   return {
-    places, prior: profile.prior, epsilon_per_km: epsilon, dilation, method, solver: "auto",
+    places, prior: profile.prior, epsilon_per_km: epsilon, dilation, method,
+    solver: "structured", // it proves how good what it finds is
     tolerance: 1e-6, time_limit_s: null,
     keep_prior: true, // in the file, which proves with it how good it is; the service forgets both
   };
 }
 
-/** Have a recipe built, with the live bar; undefined if it was cancelled or went wrong. */
-export async function have(recipe, title, again) {
-  if (!(await mayTell())) return undefined;
+let lost = null; // the order that the service did not answer for: it may be taken up again
+
+/**
+ * Have an order built, with the live bar: `done(made)` gets what came of it. Nothing comes of it if
+ * it is cancelled or goes wrong; `again` begins anew.
+ */
+export async function have(order, title, done, again) {
+  if (!(await mayTell())) return;
   cancel();
+  if (lost && lost !== order) void api.abandon(lost);
+  lost = null;
   const stop = new AbortController();
   const job = (state.job = { stop });
   tellBuilding(true, `${title}…`);
-  const began = performance.now();
+  let said = "It was cancelled.";
+  const told = (now) => {
+    if (now.state === "held") trouble(HELD);
+    else if (state.job === job) tellProgress(now, title);
+  };
   try {
-    const { bytes, forgotten } = await api.build(recipe, {
-      signal: stop.signal, askKey, told: (now) => state.job === job && tellProgress(now, title),
-    });
-    const mechanism = await readMechanism(bytes);
-    return { mechanism, bytes, forgotten, seconds: (performance.now() - began) / 1000 };
+    const { bytes, forgotten } = await api.build(order, { signal: stop.signal, askKey, told });
+    const made = { mechanism: await readMechanism(bytes), bytes, forgotten };
+    said = "It is built.";
+    await done(made);
   } catch (wrong) {
-    if (!(wrong instanceof api.Cancelled)) trouble(api.inWords(wrong), again);
-    return undefined;
+    if (wrong instanceof api.Cancelled) return;
+    said = "";
+    let words = api.inWords(wrong, Boolean(state.built));
+    if (wrong instanceof api.Unreachable) {
+      lost = order;
+      if (order.id) words += " It may still hold what it was given: try again, and it goes on.";
+    }
+    trouble(words, lost ? () => have(order, title, done, again) : again);
   } finally {
     if (state.job === job) {
       state.job = null;
-      tellBuilding(false);
+      tellBuilding(false, said);
     }
   }
 }
@@ -58,19 +77,28 @@ export async function build() {
   const asked = askedFor(chosen);
   const recipe = isFaster() ? recipeOf(profile, chosen.epsilon, "auto", FASTER)
     : recipeOf(profile, chosen.epsilon, "exact");
-  const made = await have(recipe, "Building", build);
-  if (made && state.profile === profile) showBuilt({ ...made, ratio: chosen.ratio, asked });
+  const { prior } = profile;
+  await have(api.orderOf(recipe), "Building", (made) => {
+    if (state.profile === profile) showBuilt({ ...made, prior, ratio: chosen.ratio, asked });
+  }, build);
 }
 
+/** Show what was built or opened; without a `prior` nobody knows how good it is. */
 export function showBuilt(built) {
-  const { mechanism } = built;
-  state.built = { ...built, loss: expectedLoss(mechanism, state.profile.prior) };
+  const { mechanism, prior } = built;
+  const { certificate } = mechanism;
+  state.built = { ...built, ...overPrior(mechanism, prior) };
   state.laplace = null;
   panes.best.show(stageOf(mechanism), { fit: false });
-  $("figure-loss").textContent = metres(state.built.loss);
-  const told = [inShort(mechanism.certificate)];
-  if (built.seconds) told.push(`Built in ${seconds(built.seconds)}.`);
-  if (state.profile.personal) {
+  const known = (km) => (prior ? metres(km) : "not known");
+  $("figure-loss").textContent = known(state.built.loss);
+  $("figure-reach").textContent = known(state.built.reach);
+  const told = [inShort(certificate)];
+  if (!prior) {
+    told.push("How far off reports are on average is not known: the file does not hold the prior.");
+  } else if (state.profile.guessed) told.push("All places are taken as equally likely.");
+  if (certificate.seconds) told.push(`Built in ${seconds(certificate.seconds)}.`);
+  if (prior && state.profile.personal && !state.profile.guessed) {
     told.push("The file tells how likely you are where: keep it to yourself.");
   }
   if (built.forgotten) told.push("The service has forgotten it.");
@@ -81,27 +109,34 @@ export function showBuilt(built) {
   repaint();
 }
 
-function tellBuilding(on, words = "") {
+/** The bar comes or goes: said once each, for those who do not see it. */
+function tellBuilding(on, words) {
   $("progress").hidden = !on;
-  $("cancel").hidden = !on;
+  if (on) $("cancel").hidden = false;
+  else hide("cancel", "build");
   $("build").textContent = on ? "Build anew" : "Build";
   $("bar").removeAttribute("value");
-  $("progress-words").textContent = words;
+  $("progress-words").textContent = on ? words : "";
+  $("said").textContent = words;
+  ring("job");
 }
 
 function tellProgress(now, title) {
   const { progress: step, estimate } = now;
   let words = `${title}…`;
   if (now.state === "waiting") words = `The service is busy: asking again in ${now.left} s.`;
+  else if (now.state === "away") words = "Waiting for the service, which does not answer…";
   else if (now.state === "queued") words = "Waiting for its turn…";
   else if (step && Number.isFinite(step.gap)) {
     // From a gap of 1 down to the tolerance, a factor at a time.
     const way = -Math.log10(Math.max(step.gap, 1e-6)) / 6;
     $("bar").value = Math.min(0.98, Math.max(0.02, way));
-    words = `Step ${step.iteration}: ${metres(step.loss_km)} off, within ${tiny(step.gap)} of ` +
-      `the best possible, ${seconds(step.elapsed_s)}.`;
+    const near = step.gap <= 1 ? `within ${tiny(step.gap)} of the best possible, ` : "";
+    words = `Step ${step.iteration}: ${metres(step.loss_km)} off, ${near}` +
+      `${seconds(step.elapsed_s)}.`;
   } else if (step) words = `Step ${step.iteration}, ${seconds(step.elapsed_s)}.`;
   else if (estimate?.seconds > 2) words = `${title}: about ${seconds(estimate.seconds)}.`;
+  if (now.note) words += ` ${api.sentence(now.note)}`;
   $("progress-words").textContent = words;
 }
 
@@ -117,15 +152,21 @@ function mayTell() {
   });
 }
 
-function askKey() {
+function askKey({ refused }) {
   $("key-text").value = "";
+  $("key-wrong").hidden = !refused;
+  // Said when the dialog is open: an alert that was there before is none.
+  setTimeout(() => {
+    $("key-wrong").textContent = refused
+      ? "This key was refused: check it, or ask whoever runs the service." : "";
+  });
   return ask("key", () => api.setKey($("key-text").value.trim(), $("key-keep").checked));
 }
 
 /** The name under which the file is saved, and audited. */
 const fileName = () => {
-  const { epsilon } = state.built.mechanism;
-  return `whereish-${epsilon === null ? "none" : Number(epsilon.toPrecision(4))}.whereish`;
+  const { name, mechanism: { epsilon } } = state.built;
+  return name ?? `whereish-${epsilon === null ? "none" : Number(epsilon.toPrecision(4))}.whereish`;
 };
 
 function download() {
@@ -151,6 +192,8 @@ export function wireBuilding() {
     if ($("key-text").value.trim()) $("key").close("yes");
   });
   hear("profile", () => {
+    if (lost) void api.abandon(lost);
+    lost = null;
     $("result").hidden = true;
   });
 }

@@ -1,12 +1,14 @@
 // Trying it: drawn reports, and the same beside planar Laplace.
 
+import { orderOf } from "./api.js";
 import { have, recipeOf } from "./building.js";
-import { expectedLoss, guessError } from "./measures.js";
+import { isBest } from "./certificate.js";
+import { guessError, overPrior } from "./measures.js";
 import { Pane } from "./pane.js";
 import { pinEvents, repaint, stageOf } from "./stage.js";
-import { $, hear, panes, shown, state, theme } from "./state.js";
+import { $, hear, hide, panes, shown, state, theme } from "./state.js";
 import { calm } from "./trouble.js";
-import { count, metres } from "./words.js";
+import { count, digits, metres } from "./words.js";
 
 // --- drawing reports -----------------------------------------------------------------------
 
@@ -26,9 +28,9 @@ function draw(number) {
   const all = panes.best.drawn.length;
   const { epsilon } = built.mechanism;
   if (all > 1 && epsilon !== null) {
-    const spent = Number((all * epsilon).toPrecision(3));
+    const spent = digits(all * epsilon, 3);
     told.push(`Sent, ${count(all)} reports of one place would cost ${count(all)} ε = ${spent} ` +
-      "per km, and their average would give it away: who reports more than once needs a " +
+      "per km, and together they would give it away: who reports more than once needs a " +
       "Reporter, which repeats itself.");
   }
   $("drawn").textContent = told.join(" ");
@@ -40,7 +42,7 @@ function clearDraws() {
   for (const pane of shown()) pane.clear();
   $("drawn").hidden = true;
   $("drawn").textContent = "";
-  $("draw-clear").hidden = true;
+  hide("draw-clear", "draw-one");
 }
 
 // --- side by side --------------------------------------------------------------------------
@@ -51,7 +53,8 @@ function setComparing(on) {
   $("pane-laplace").hidden = !on;
   $("compare").setAttribute("aria-pressed", String(on));
   $("compare-table").hidden = !on;
-  $("title-best").textContent = !on ? "" : state.profile.opened ? "This mechanism" : "Least loss";
+  const best = on && isBest(state.built.mechanism.certificate);
+  $("title-best").textContent = best ? "Least loss" : on ? "This mechanism" : "";
   panes.best.map.resize();
 }
 
@@ -61,6 +64,8 @@ function allow() {
   // What promises no epsilon has nothing at the same level beside it.
   $("compare").disabled = !built || built.mechanism.epsilon === null;
 }
+
+let making = null; // the second map: made once, when it is first asked for
 
 async function compare() {
   const { built, profile } = state;
@@ -74,12 +79,19 @@ async function compare() {
   calm();
   if (!state.laplace) {
     const recipe = recipeOf(profile, built.mechanism.epsilon, "planar-laplace");
-    const made = await have(recipe, "Building planar Laplace", compare);
-    if (!made || state.built !== built) return;
-    state.laplace = { ...made, loss: expectedLoss(made.mechanism, profile.prior) };
-  }
+    await have(orderOf(recipe), "Building planar Laplace", (made) => {
+      if (state.built !== built) return undefined;
+      state.laplace = { ...made, ...overPrior(made.mechanism, built.prior) };
+      return sideBySide();
+    }, compare);
+  } else await sideBySide();
+}
+
+async function sideBySide() {
+  const { built } = state;
   $("pane-laplace").hidden = false;
-  panes.laplace ??= await Pane.make($("pane-laplace"), theme(), pinEvents);
+  making ??= Pane.make($("pane-laplace"), theme(), pinEvents);
+  panes.laplace = await making;
   if (state.built !== built) return;
   setComparing(true);
   panes.laplace.map.resize();
@@ -94,15 +106,23 @@ async function compare() {
 function tellComparison() {
   if (!state.comparing || !state.laplace || !panes.laplace?.seen) return;
   const { built, laplace, profile } = state;
-  const guesses = [built, laplace].map((one) =>
-    (one.guess ??= guessError(one.mechanism, profile.prior)));
+  const { prior } = built;
+  const guesses = [built, laplace].map((one) => (one.guess ??= guessError(one.mechanism, prior)));
   const rows = [
     ["Off on average", built.loss, laplace.loss],
     ["… from the pin", panes.best.seen.mean, panes.laplace.seen.mean],
     ["95 % from the pin within", panes.best.seen.reach, panes.laplace.seen.reach],
     ["An attacker's best guess is off by", ...guesses],
-  ].filter(([, a, b]) => Number.isFinite(a) && Number.isFinite(b));
+  ].filter(([, a, b]) => !prior || (Number.isFinite(a) && Number.isFinite(b)));
   const table = document.createElement("table");
+  const caption = table.createCaption();
+  caption.textContent = "Both at the same privacy.";
+  if (!prior) {
+    caption.textContent += " What is not known: the file does not hold the prior. Planar Laplace " +
+      "is built as if all places were equally likely.";
+  } else if (profile.guessed) {
+    caption.textContent += " All places are taken as equally likely.";
+  }
   const title = (row, text, scope) => {
     const cell = document.createElement("th");
     cell.scope = scope;
@@ -110,14 +130,16 @@ function tellComparison() {
     row.append(cell);
   };
   const head = table.createTHead().insertRow();
-  for (const text of ["At the same privacy", $("title-best").textContent, "Planar Laplace"]) {
+  for (const text of ["How far", $("title-best").textContent, "Planar Laplace"]) {
     title(head, text, "col");
   }
   const body = table.createTBody();
   for (const [name, ...values] of rows) {
     const row = body.insertRow();
     title(row, name, "row");
-    for (const value of values) row.insertCell().textContent = metres(value);
+    for (const value of values) {
+      row.insertCell().textContent = Number.isFinite(value) ? metres(value) : "not known";
+    }
   }
   $("compare-table").replaceChildren(table);
 }

@@ -64,23 +64,32 @@ export function box(points, marginKm = 0) {
   ];
 }
 
-const STEPS = [30, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005];
+const DEGREES = [30, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005];
+const KM = [2000, 1000, 500, 200, 100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05];
 
-/** Meridians and parallels across a view so many pixels wide: no nearer than their labels are. */
-export function graticule([[south, west], [north, east]], width, apart = 84) {
-  const least = (apart * (east - west)) / Math.max(width, 1);
-  const step = STEPS.findLast((degrees) => degrees >= least) ?? STEPS[0];
-  const from = (low) => Math.ceil(low / step - 1e-9);
-  const degrees = (low, high) => {
-    const first = from(low);
-    const number = Math.min(60, Math.floor(high / step + 1e-9) - first + 1);
-    return Array.from({ length: Math.max(0, number) }, (_, i) => (first + i) * step);
-  };
+/**
+ * Meridians and parallels across a view so many pixels wide: no nearer than their labels are. Where
+ * there is no earth, lines of so many km.
+ */
+export function graticule([[south, west], [north, east]], width, earth = true, apart = 84) {
+  const [perLat, perLon] = earth ? [1, 1] : kmPerDegree(0);
+  const steps = earth ? DEGREES : KM;
+  const least = (apart * (east - west) * perLon) / Math.max(width, 1);
+  const step = steps.findLast((size) => size >= least) ?? steps[0];
   const digits = Math.max(0, Math.ceil(-Math.log10(step) - 1e-9));
-  const say = (value, plus, minus) =>
-    `${Math.abs(value).toFixed(digits)}° ${value < 0 ? minus : plus}`;
+  const lines = (low, high, per, [plus, minus]) => {
+    const first = Math.ceil((low * per) / step - 1e-9);
+    const number = Math.min(60, Math.floor((high * per) / step + 1e-9) - first + 1);
+    return Array.from({ length: Math.max(0, number) }, (_, i) => {
+      const value = (first + i) * step;
+      const size = Math.abs(value).toFixed(digits);
+      const text = earth ? `${size}° ${value < 0 ? minus : plus}`
+        : `${value < 0 ? "\u2212" : ""}${size} km`;
+      return { at: value / per, text };
+    });
+  };
   return {
-    parallels: degrees(south, north).map((lat) => ({ lat, text: say(lat, "N", "S") })),
-    meridians: degrees(west, east).map((lon) => ({ lon, text: say(lon, "E", "W") })),
+    parallels: lines(south, north, perLat, "NS").map(({ at, text }) => ({ lat: at, text })),
+    meridians: lines(west, east, perLon, "EW").map(({ at, text }) => ({ lon: at, text })),
   };
 }

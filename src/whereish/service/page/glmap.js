@@ -50,6 +50,8 @@ function style(theme) {
 }
 
 export class GlMap {
+  drawsTiles = true;
+  onTileError = null;
   #map;
   #ready = false;
   #waiting = {};
@@ -71,12 +73,11 @@ export class GlMap {
       for (const [id, features] of Object.entries(this.#waiting)) this.set(id, features);
       container.dataset.ready = "true";
     });
-    // A tile that does not come is not worth a broken page; the note beside the switch tells.
-    this.#map.on("error", (event) => this.onError?.(event.error));
-  }
-
-  get raw() {
-    return this.#map;
+    // A tile that does not come is not worth a broken page; a note beside the switch tells.
+    this.#map.on("error", (event) => {
+      if (event.sourceId === "backdrop") this.onTileError?.();
+      else console.info(`the map: ${event.error?.message}`);
+    });
   }
 
   set(id, features) {
@@ -149,9 +150,5 @@ export class GlMap {
 
   resize() {
     this.#map.resize();
-  }
-
-  remove() {
-    this.#map.remove();
   }
 }

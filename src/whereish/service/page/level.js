@@ -63,8 +63,8 @@ function tellTelling({ epsilon }) {
   const apart = state.profile?.nearestKm;
   $("telling").hidden = !(Math.exp(epsilon * apart) > TELLING);
   $("telling").textContent = $("telling").hidden ? ""
-    : `The nearest two places are ${metres(apart)} apart: at this level a report gives away which ` +
-      "place you are at.";
+    : `The nearest two places are ${metres(apart)} apart: at this level a report gives away ` +
+      "which place you are at.";
 }
 
 /** What building would tell, and whom. */
@@ -91,8 +91,8 @@ export function wireLevel(build) {
   });
   hear("profile", () => {
     const { personal, guessed, latlon } = state.profile;
-    const told = guessed ? "The file does not hold the prior: to build and to compare, all places " +
-      "are taken as equally likely. " : "";
+    const told = guessed ? "The file does not hold the prior: to build and to compare, all " +
+      "places are taken as equally likely. " : "";
     $("sends").textContent = told + (personal ? sendsWords(latlon.length, guessed) : "");
     tellLevel();
   });

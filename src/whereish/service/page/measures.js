@@ -23,29 +23,43 @@ export function seenFrom(mechanism, place, share = 0.95) {
   const away = distances(mechanism, place);
   let mean = 0;
   for (let z = 0; z < shares.length; z++) mean += shares[z] * away[z];
-  const order = Array.from(away.keys()).sort((a, b) => away[a] - away[b]);
-  let sum = 0;
-  let reach = away[order.at(-1)];
-  for (const z of order) {
-    sum += shares[z];
-    if (sum >= share) {
-      reach = away[z];
-      break;
-    }
-  }
-  return { shares, away, mean, reach };
+  return { shares, away, mean, reach: radiusOf(away, shares, share) };
 }
 
-/** The average distance between where somebody is and what is reported, in km. */
-export function expectedLoss(mechanism, prior) {
-  if (!prior || mechanism.places * mechanism.reports > MOST_ENTRIES) {
-    return mechanism.certificate.quality_loss_km ?? NaN;
+/** The smallest distance within which so much weight lies. */
+function radiusOf(far, weights, enough) {
+  const order = Uint32Array.from(far.keys()).sort((a, b) => far[a] - far[b]);
+  let sum = 0;
+  for (const at of order) {
+    sum += weights[at];
+    if (sum >= enough * (1 - 1e-12)) return far[at];
   }
-  let loss = 0;
-  for (let x = 0; x < mechanism.places; x++) {
-    if (prior[x] > 0) loss += prior[x] * seenFrom(mechanism, x).mean;
+  return far[order.at(-1)];
+}
+
+/**
+ * Over the prior, in km: how far off reports are on average, and the smallest radius within which
+ * a share of them falls (as `whereish.report_radius` has it). Not known without a prior.
+ */
+export function overPrior(mechanism, prior, share = 0.95) {
+  const { places, reports, certificate } = mechanism;
+  if (!prior) return { loss: NaN, reach: NaN };
+  if (places * reports > MOST_ENTRIES) {
+    return { loss: certificate.quality_loss_km ?? NaN, reach: NaN };
   }
-  return loss;
+  const far = new Float64Array(places * reports);
+  const weights = new Float64Array(places * reports);
+  let [loss, all] = [0, 0];
+  for (let x = 0; x < places; x++) {
+    const shares = sharesOf(mechanism, x);
+    far.set(distances(mechanism, x), x * reports);
+    for (let z = 0, at = x * reports; z < reports; z++, at++) {
+      weights[at] = prior[x] * shares[z];
+      loss += weights[at] * far[at];
+      all += weights[at];
+    }
+  }
+  return { loss, reach: radiusOf(far, weights, share * all) };
 }
 
 /** How far off the best guess is of somebody who knows the prior and sees a report, in km. */
@@ -69,16 +83,6 @@ export function guessError(mechanism, prior) {
     error += best;
   }
   return error;
-}
-
-/** The 95 % radius averaged over where somebody is, in km. */
-export function usualReach(mechanism, prior) {
-  if (!prior || mechanism.places * mechanism.reports > MOST_ENTRIES) return NaN;
-  let reach = 0;
-  for (let x = 0; x < mechanism.places; x++) {
-    if (prior[x] > 0) reach += prior[x] * seenFrom(mechanism, x).reach;
-  }
-  return reach;
 }
 
 /**

@@ -31,6 +31,7 @@ export class Overlay {
     this.#pin.type = "button";
     this.#pin.hidden = true;
     this.#pin.append(make("span", "pin-head"));
+    this.#scale.setAttribute("role", "img");
     this.#layer.append(this.#scale, this.#pin);
     container.append(this.#layer);
     this.#pin.addEventListener("keydown", (event) => {
@@ -113,18 +114,31 @@ export class Overlay {
     };
     const [[south, west], [north]] = this.#map.bounds();
     const middle = (south + north) / 2;
-    for (const { element, latlon } of this.#names) {
-      const { x, y } = this.#map.project(latlon);
-      put(element, x, y);
-    }
-    for (const { element, lat, lon } of this.#degrees) {
-      const { x, y } = this.#map.project([lat ?? middle, lon ?? west]);
-      put(element, lat === undefined ? x : 0, lat === undefined ? 0 : y);
-      element.hidden = lat !== undefined && y < 40; // the top belongs to the meridians
-    }
+    const { clientWidth: width } = this.#layer;
+    const taken = [[width - 56, 0, width, 90]]; // the buttons to zoom
+    /** Show a label if there is room: from (x, y), as wide as its text is at about 12 pixels. */
+    const room = (element, x, y, letter) => {
+      const box = [x, y, x + element.textContent.length * letter, y + 15];
+      element.hidden = taken.some(([left, top, right, bottom]) =>
+        box[0] < right && box[2] > left && box[1] < bottom && box[3] > top);
+      if (!element.hidden) taken.push(box);
+    };
     if (this.#at) {
       const { x, y } = this.#map.project(this.#at);
       put(this.#pin, x, y);
+      taken.push([x - 15, y - 38, x + 15, y + 2]);
+    }
+    for (const { element, latlon } of this.#names) {
+      const { x, y } = this.#map.project(latlon);
+      put(element, x, y);
+      room(element, x - element.textContent.length * 3.6, y - 4, 7.2);
+    }
+    for (const { element, lat, lon } of this.#degrees) {
+      const { x, y } = this.#map.project([lat ?? middle, lon ?? west]);
+      const [left, top] = lat === undefined ? [x, 0] : [0, y];
+      put(element, left, top);
+      room(element, left + 5, lat === undefined ? top + 5 : top - 17, 6.6);
+      element.hidden ||= lat !== undefined && y < 40; // the top belongs to the meridians
     }
     this.#rule(middle);
   }

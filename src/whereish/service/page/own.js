@@ -2,9 +2,8 @@
 // changes until they are taken.
 
 import { CELLS_M } from "./grid.js";
-import { count, percent, some } from "./words.js";
-
-const $ = (id) => document.getElementById(id);
+import { $ } from "./state.js";
+import { count, digits, percent, some } from "./words.js";
 
 /**
  * Wire the dialog. `taken(profile)` gets what was chosen; `opened(file)` gets a mechanism's file;
@@ -56,8 +55,8 @@ export function ownData({ taken, opened, sends }) {
       fail(`${name}${data.wrong}.`);
     } else if (data.found?.profile) show({ ...data.found.profile, name: files[0].name });
     else if (data.found) {
-      const { grid, points, dropped, wrong } = data.found;
-      const name = files.length === 1 ? files[0].name : some(files.length, "file");
+      const { grid, used, points, dropped, wrong } = data.found;
+      const name = used.length === 1 ? used[0] : some(used.length, "file");
       offerSizes(grid.cellM);
       show({ ...grid, name, read: { points, dropped, wrong } });
     } else show({ ...data.grid, name: found.name, read: found.read });
@@ -73,13 +72,14 @@ export function ownData({ taken, opened, sends }) {
     $("own-progress").hidden = true;
     $("own-cell-label").hidden = !profile.cellM;
     $("own-words").textContent = profile.cellM ? ofTraces(profile)
-      : `A profile of ${some(profile.points.length, "place")}.`;
+      : `A profile of ${some(profile.points.length, "place")}.` + ofSum(profile.sum);
     $("own-sends").textContent = sends(profile.points.length);
     $("own-found").hidden = false;
     $("own-use").disabled = false;
     if (profile.read?.wrong.length) {
       const { wrong } = profile.read;
-      fail(`${some(wrong.length, "file")} could not be used. ${wrong[0]}.`);
+      const more = wrong.length > 1 ? ` And ${some(wrong.length - 1, "file")} more.` : "";
+      fail(`${wrong[0]}.${more}`);
     }
   }
 
@@ -120,6 +120,12 @@ export function ownData({ taken, opened, sends }) {
     if (!dialog.open && !document.querySelector("dialog[open]")) dialog.showModal();
     if (dialog.open) read(files);
   });
+}
+
+/** Shares that do not sum to 1 are made to. */
+function ofSum(sum) {
+  if (Math.abs(sum - 1) < 1e-6) return "";
+  return ` Its prior sums to ${digits(sum, 4)}, not to 1: every share is divided by that.`;
 }
 
 function ofTraces({ read, timed, hours, covered, visited, points, cellM }) {

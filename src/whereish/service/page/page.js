@@ -38,10 +38,14 @@ async function openFile(file) {
   setProfile({
     name: file.name, personal: true, opened: true, earth: Boolean(plane), xyKm,
     latlon: xyKm.map((xy) => (plane ? unproject(plane, ...xy) : nowhere(xy))),
-    cellKm: mechanism.cellKm, prior: prior ?? xyKm.map(() => 1 / xyKm.length),
+    cellKm: mechanism.cellKm,
+    // To build anew from a file that does not hold the prior, all places are as likely.
+    prior: prior ?? xyKm.map(() => 1 / xyKm.length), guessed: !prior,
   });
   if (epsilon) setLevel(Number((alikeKm(2, epsilon) * 1000).toPrecision(4)), 2);
-  showBuilt({ mechanism, bytes, ratio: 2, asked: askedFor(level()) });
+  const chosen = level();
+  const asked = chosen.wrong ? null : askedFor(chosen);
+  showBuilt({ mechanism, bytes, prior, name: file.name, ratio: 2, asked });
 }
 
 /** Take a profile that own.js has read. */
@@ -63,17 +67,41 @@ function takeProfile({ name, points, earth, cellKm, prior }) {
 }
 
 let makeBackdrop = null; // what the switch shows: the service's, or a file of this device
+let asked = 0; // how often a background was asked for: what comes late is not shown
 
 async function setBackdrop(make) {
+  const mine = ++asked;
+  $("tiles-wrong").textContent = "";
+  if (make && !panes.best.map.drawsTiles) {
+    $("tiles").checked = false;
+    $("tiles-wrong").textContent = "A background map needs WebGL, which this browser does not " +
+      "have or does not allow. All else works without it.";
+    return;
+  }
+  let [made, wrong] = [null, null];
   try {
-    state.backdrop = make ? await make() : null;
-    for (const pane of [panes.best, panes.laplace]) await pane?.setBackdrop(state.backdrop);
-  } catch (wrong) {
-    state.backdrop = null;
+    made = make ? await make() : null;
+    if (mine !== asked) return;
+    for (const pane of [panes.best, panes.laplace]) await pane?.setBackdrop(made);
+  } catch (problem) {
+    wrong = problem;
+  }
+  if (mine !== asked) return;
+  if (wrong) {
+    made = null;
     $("tiles").checked = false;
     trouble(`The background map cannot be shown: ${wrong.message}. All else works without it.`);
+    for (const pane of [panes.best, panes.laplace]) await pane?.setBackdrop(null);
   }
+  state.backdrop = made;
+  $("credit").textContent = made?.credit ?? "";
   if (state.profile) repaint();
+}
+
+/** Tiles that do not come are told of once, beside the switch. */
+function tileError() {
+  $("tiles-wrong").textContent =
+    "Some of the background map does not come: what is ours is drawn without it.";
 }
 
 function wire() {
@@ -123,9 +151,6 @@ function tellTiles(set) {
   makeBackdrop = set ? () => tiles.fromService(set) : null;
   $("tiles").disabled = !set;
   $("tiles-note").textContent = tiles.whoLearns(set);
-  if (set?.attribution) {
-    $("tiles-words").textContent = `Show the background map (${set.attribution})`;
-  }
 }
 
 async function begin() {
@@ -137,7 +162,7 @@ async function begin() {
       lines: city.lines ?? [], names: city.names ?? [], personal: false,
     };
   } catch (wrong) {
-    trouble(api.inWords(wrong), begin);
+    trouble(api.inWords(wrong, Boolean(state.profile)), begin);
     return;
   }
   $("version").textContent = `Whereish ${state.about.version}.`;
@@ -152,5 +177,6 @@ wire();
 tellTiles(null);
 tellLevel();
 panes.best = await Pane.make($("pane-best"), theme(), pinEvents);
+panes.best.map.onTileError = tileError;
 applyTheme();
 await begin();

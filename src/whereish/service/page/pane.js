@@ -42,7 +42,6 @@ export class Pane {
   #seen = null;
   #drawn = [];
   #single = false;
-  #most = 0.4;
   #seeThrough = false;
   #touched = false;
 
@@ -84,7 +83,8 @@ export class Pane {
 
   /**
    * Put a profile on the map, with a mechanism or without.
-   * `stage` has inputs and outputs in degrees, cellKm, discKm, prior, lines, names, mechanism.
+   * `stage` has inputs and outputs in degrees, cellKm, discKm, prior (and whether it is shown as
+   * what is usual), earth, lines, names, mechanism.
    */
   show(stage, { fit = true } = {}) {
     this.#scene = stage;
@@ -92,7 +92,7 @@ export class Pane {
     this.#overlay.setNames(stage.names);
     if (fit) this.fit();
     this.#drawGround();
-    this.#map.set("usual", scene.usual(stage.inputs, stage.prior, this.#theme));
+    this.#map.set("usual", scene.usual(stage.inputs, stage.usual, this.#theme));
     this.#drawDots();
   }
 
@@ -112,7 +112,6 @@ export class Pane {
   /** Draw what `look` has seen, on a scale that ends at `most`. */
   paint(place, { most, hiddenKm, label, held }) {
     const { inputs, outputs, cellKm, discKm, mechanism } = this.#scene;
-    this.#most = most;
     this.#map.set("cells", scene.cells(outputs, cellKm, discKm, this.#seen.shares, most,
       this.#theme, this.#seeThrough));
     this.#map.set("rings", mechanism
@@ -150,7 +149,7 @@ export class Pane {
   }
 
   async setBackdrop(backdrop) {
-    this.#seeThrough = Boolean(backdrop);
+    this.#seeThrough = Boolean(backdrop) && this.#map.drawsTiles;
     await this.#map.setBackdrop(backdrop);
     this.#drawGround();
   }
@@ -158,7 +157,7 @@ export class Pane {
   #drawGround() {
     if (!this.#scene) return;
     const { features, water, labels } =
-      scene.ground(this.#map.bounds(), this.#map.width, this.#scene.lines, this.#theme);
+      scene.ground(this.#map.bounds(), this.#map.width, this.#scene, this.#theme);
     this.#map.set("net", features);
     this.#map.set("water", this.#seeThrough ? [] : water);
     this.#overlay.setDegrees(labels);

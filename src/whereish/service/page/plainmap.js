@@ -18,6 +18,7 @@ const fromWorld = ([x, y]) => [
 ];
 
 export class PlainMap {
+  drawsTiles = false;
   #canvas = document.createElement("canvas");
   #layers = {};
   #middle = toWorld([48.865, 2.34]);
@@ -26,7 +27,6 @@ export class PlainMap {
   #hear = [];
   #frame = 0;
   #touched = () => {};
-  #watcher;
 
   constructor(container, theme) {
     this.#theme = theme;
@@ -37,8 +37,6 @@ export class PlainMap {
     container.append(this.#canvas);
     container.dataset.ready = "true";
     this.#listen();
-    this.#watcher = new ResizeObserver(() => this.#moved());
-    this.#watcher.observe(container);
   }
 
   #listen() {
@@ -53,7 +51,9 @@ export class PlainMap {
       this.#pan(grip[0] - event.clientX, grip[1] - event.clientY);
       grip = [event.clientX, event.clientY];
     });
-    this.#canvas.addEventListener("pointerup", () => (grip = null));
+    const drop = () => (grip = null);
+    this.#canvas.addEventListener("pointerup", drop);
+    this.#canvas.addEventListener("pointercancel", drop); // the page is scrolled by it
     this.#canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       this.#touched();
@@ -157,11 +157,6 @@ export class PlainMap {
 
   resize() {
     this.#moved();
-  }
-
-  remove() {
-    this.#watcher.disconnect();
-    this.#canvas.remove();
   }
 
   #redraw() {

@@ -58,10 +58,10 @@ export function cells(points, cellKm, discKm, shares, most, theme, seeThrough) {
   ));
 }
 
-export function ground(box, width, lines, theme) {
+export function ground(box, width, { lines, earth }, theme) {
   const { net, river } = THEMES[theme];
   const [[south, west], [north, east]] = box;
-  const { parallels, meridians } = graticule(box, width);
+  const { parallels, meridians } = graticule(box, width, earth !== false);
   const across = (points, properties) => feature("LineString", line(points), properties);
   return {
     features: [

@@ -1,74 +1,105 @@
 // The stage: a profile on the map, a mechanism on it, the pin, and what is seen from there.
 
-import { nowhere } from "./geo.js";
+import { hasKey } from "./api.js";
+import { kmPerDegree, nowhere } from "./geo.js";
 import { neighbour } from "./measures.js";
 import { heat, roundUp } from "./scene.js";
-import { $, panes, ring, shown, state, theme } from "./state.js";
+import { $, hear, hide, panes, ring, shown, state, theme } from "./state.js";
 import { alikeKm, metres, percent, some, times, wind } from "./words.js";
 
-/** Half of how near the nearest places are: for places without a cell. */
-function discOf(xy) {
+const SELDOM = 0.005; // what is reported less often is not worth a word
+
+/** How far apart the nearest two places are, in km. */
+function nearestOf(xy) {
   let least = Infinity;
-  for (let i = 0; i < Math.min(xy.length, 500); i++) {
+  for (let i = 0; i < xy.length; i++) {
     for (let j = 0; j < i; j++) {
-      least = Math.min(least, Math.hypot(xy[i][0] - xy[j][0], xy[i][1] - xy[j][1]));
+      least = Math.min(least, (xy[i][0] - xy[j][0]) ** 2 + (xy[i][1] - xy[j][1]) ** 2);
     }
   }
-  return (Number.isFinite(least) && least > 0 ? least : 1) * 0.48;
+  return Number.isFinite(least) && least > 0 ? Math.sqrt(least) : 1;
 }
 
 /** Km east and north of a point, near enough to tell what is beside what. */
 function aside([lat, lon], [lat0, lon0]) {
-  return [(lon - lon0) * 111.32 * Math.cos((lat0 * Math.PI) / 180), (lat - lat0) * 110.9];
+  const [perLat, perLon] = kmPerDegree((lat + lat0) / 2);
+  return [(lon - lon0) * perLon, (lat - lat0) * perLat];
 }
 
 /** What a pane draws: the places, and a mechanism or none. */
 export function stageOf(mechanism) {
-  const { latlon, cellKm, discKm, prior, lines, names } = state.profile;
+  const { latlon, cellKm, discKm, prior, guessed, earth, lines, names } = state.profile;
   const outputs = mechanism
     ? Array.from({ length: mechanism.reports }, (_, z) => {
         const there = mechanism.output(z);
         return there.latlon ?? nowhere(there.xyKm);
       })
     : latlon;
-  return { inputs: latlon, outputs, cellKm, discKm, prior, lines, names, mechanism };
+  const usual = guessed ? null : prior;
+  return { inputs: latlon, outputs, cellKm, discKm, prior, usual, earth, lines, names, mechanism };
 }
 
 /** Put somebody's places on the map; what was built for others goes. */
 export function setProfile(profile) {
   const flat = profile.xyKm ?? profile.latlon.map((point) => aside(point, profile.latlon[0]));
-  state.profile = { lines: [], names: [], ...profile, flat, discKm: discOf(flat) };
+  const nearestKm = nearestOf(flat);
+  state.profile = { lines: [], names: [], ...profile, flat, nearestKm, discKm: nearestKm * 0.48 };
   state.built = state.laplace = null;
-  const { prior } = profile;
-  state.place = prior.reduce((best, share, i) => (share > prior[best] ? i : best), 0);
+  state.place = likeliest(profile.prior);
   ring("profile");
   panes.best.show(stageOf(null));
   repaint();
   $("who-name").textContent = profile.name;
   $("who-more").textContent = ` · ${some(profile.latlon.length, "place")}`;
-  $("who-city").hidden = !profile.personal || !state.city;
+  if (profile.personal && state.city) $("who-city").hidden = false;
+  else hide("who-city", "own-open");
 }
 
-/** Name a place: the quarter it is in, where one is near, or its number. */
-function nameOf(latlon, number) {
-  const { names, cellKm } = state.profile;
-  let [found, best] = [null, Math.max(...(cellKm ?? [0.5])) * 0.75];
-  for (const { name, latlon: there } of names) {
-    const away = Math.hypot(...aside(there, latlon));
-    if (away < best) [found, best] = [name, away];
-  }
-  return found ? `near ${found}` : `at place ${number + 1}`;
+/** The index of the nearest of some points in degrees. */
+function nearest(point, points) {
+  let [found, best] = [0, Infinity];
+  points.forEach((there, i) => {
+    const away = Math.hypot(...aside(there, point));
+    if (away < best) [found, best] = [i, away];
+  });
+  return found;
 }
+
+/** The quarter that one of some points is the nearest to, so that no two have one name. */
+function quarterOf(number, points) {
+  const { names } = state.profile;
+  return names.find(({ latlon }) => nearest(latlon, points) === number)?.name;
+}
+
+const from = ([dx, dy], what) => `${metres(Math.hypot(dx, dy))} ${wind(dx, dy)} of ${what}`;
+
+/** Where a place is, in words: by the nearest name, or seen from the likeliest place. */
+function whereIs(place) {
+  const { names, latlon, flat, prior, guessed } = state.profile;
+  const quarter = quarterOf(place, latlon);
+  if (quarter) return `near ${quarter}`;
+  if (names.length) {
+    const { name, latlon: there } = names[nearest(latlon[place], names.map((n) => n.latlon))];
+    return from(aside(latlon[place], there), name);
+  }
+  const middle = [0, 1].map((k) => flat.reduce((sum, xy) => sum + xy[k], 0) / flat.length);
+  const [x, y] = guessed ? middle : flat[likeliest(prior)];
+  const what = guessed ? "the middle of the places" : "the likeliest place";
+  const away = [flat[place][0] - x, flat[place][1] - y];
+  return Math.hypot(...away) < 0.001 ? `at ${what}` : from(away, what);
+}
+
+const likeliest = (prior) =>
+  prior.reduce((best, share, i) => (share > prior[best] ? i : best), 0);
 
 /** Paint every pane for the pin's place; `held` while the pin is in somebody's hand. */
 export function repaint(held = false) {
-  const { place, profile, built } = state;
+  const { place, built } = state;
   const seen = shown().map((pane) => pane.look(place));
   const most = roundUp(Math.max(...seen.flatMap(({ shares }) => Array.from(shares))));
   const level = built?.mechanism.epsilon;
   const hiddenKm = level ? alikeKm(built.ratio, level) : 0;
-  const label = `Pin: you are ${nameOf(profile.latlon[place], place)}. ` +
-    "Arrow keys move it to the next place.";
+  const label = `Pin: you are ${whereIs(place)}. Arrow keys move it to the next place.`;
   for (const pane of shown()) pane.paint(place, { most, hiddenKm, label, held });
   tellScale(most);
   tellCircles(seen, hiddenKm);
@@ -84,7 +115,8 @@ function tellScale(most) {
     pen.fillRect(x, 0, 1, bar.height);
   }
   $("scale-title").textContent = state.built
-    ? "How often each place is reported from the pin" : "How likely each place is, before reports";
+    ? "How often each place is reported from the pin"
+    : `How likely each place is, before reports${state.profile.guessed ? ": not known" : ""}`;
   $("scale-ticks").replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((at) => {
     const tick = document.createElement("span");
     tick.textContent = percent(at * at * most);
@@ -98,53 +130,57 @@ function tellCircles(seen, hiddenKm) {
   if (!built) return;
   const [reach, other] = seen.map((one) => metres(one.reach));
   $("key-hidden").textContent = hiddenKm
-    ? `hidden within ${metres(hiddenKm)}: at most ${times(built.ratio)} likelier`
+    ? `looks alike within ${metres(hiddenKm)}: at most ${times(built.ratio)} likelier`
     : "no epsilon is promised";
   $("key-reach").textContent =
-    `95 % of reports: within ${reach}${other ? `, planar Laplace ${other}` : ""}`;
+    `95 % of reports from the pin: within ${reach}${other ? `, planar Laplace ${other}` : ""}`;
+  $("key-usual").textContent = state.profile.guessed
+    ? "usually here: not known, the file does not hold the prior"
+    : "usually here: the larger, the likelier";
   $("figure-hidden").textContent = hiddenKm ? metres(hiddenKm) : "nowhere";
-  $("figure-reach").textContent = reach;
 }
 
 let spoken = 0;
 /** Say where reports go; while the pin is dragged, only when it rests. */
 function tellWhere(seen) {
   clearTimeout(spoken);
-  const { built, profile, place } = state;
+  const { built, place } = state;
   if (!built) {
-    $("where").textContent = "";
+    spoken = setTimeout(tellUnbuilt); // Building may begin by itself.
     return;
   }
   const { mechanism } = built;
   const here = mechanism.input(place);
   const order = Array.from(seen.shares.keys()).sort((a, b) => seen.shares[b] - seen.shares[a]);
-  const told = order.slice(0, 3).map((z) => {
-    const { xyKm, latlon } = mechanism.output(z);
+  const outputs = order.map((_, z) => mechanism.output(z).latlon);
+  const told = order.slice(0, 3).filter((z) => seen.shares[z] >= SELDOM).map((z) => {
+    const { xyKm } = mechanism.output(z);
     const [dx, dy] = [xyKm[0] - here[0], xyKm[1] - here[1]];
     const away = Math.hypot(dx, dy);
     const often = percent(seen.shares[z]);
     if (away < 0.001) return `the same place ${often}`;
-    const name = latlon ? nameOf(latlon, z) : "";
-    const near = name.startsWith("near") ? ` (${name})` : "";
-    return `${metres(away)} ${wind(dx, dy)}${near} ${often}`;
+    const quarter = outputs[z] && quarterOf(z, outputs);
+    return `${metres(away)} ${wind(dx, dy)}${quarter ? ` (near ${quarter})` : ""} ${often}`;
   });
+  if (told.length === 0) told.push(`each place less than ${percent(SELDOM)}`);
   spoken = setTimeout(() => {
-    $("where").textContent = `The pin is ${nameOf(profile.latlon[place], place)}. Reports from ` +
-      `here: ${told.join(", ")}. They are ${metres(seen.mean)} off on average, and 95 % fall ` +
-      `within ${metres(seen.reach)}.`;
+    $("where").textContent = `The pin is ${whereIs(place)}. Reports from here: ` +
+      `${told.join(", ")}. From the pin they are ${metres(seen.mean)} off on average, and 95 % ` +
+      `fall within ${metres(seen.reach)}.`;
   }, panes.best.dragging ? 250 : 0);
 }
 
-// --- the pin -------------------------------------------------------------------------------
-
-function nearest(point) {
-  let [found, best] = [0, Infinity];
-  state.profile.latlon.forEach((there, i) => {
-    const away = Math.hypot(...aside(there, point));
-    if (away < best) [found, best] = [i, away];
-  });
-  return found;
+/** Before anything is built: what to press, and why the rest is grey. */
+function tellUnbuilt() {
+  if (state.built) return;
+  const key = state.about?.key_needed && !hasKey() ? " (a key is needed)" : "";
+  $("where").textContent = state.job || !state.profile ? ""
+    : `Press Build to see where reports go${key}. Until then there is nothing to draw from, or ` +
+      "to compare.";
 }
+hear("job", tellUnbuilt);
+
+// --- the pin -------------------------------------------------------------------------------
 
 function movePin(place, held) {
   const same = place === state.place;
@@ -154,7 +190,7 @@ function movePin(place, held) {
 }
 
 export const pinEvents = {
-  moved: (latlon) => movePin(nearest(latlon), true),
+  moved: (latlon) => movePin(nearest(latlon, state.profile.latlon), true),
   dropped: () => repaint(),
   stepped: (dx, dy) => movePin(neighbour(state.profile.flat, state.place, dx, dy), false),
   camera: (pane) => follow(pane),

@@ -1,11 +1,18 @@
 // The background map: off until somebody sets it. From the service's own settings, or from a
 // PMTiles file of this device, which is read in place and sent nowhere.
 
-let protocol = null;
+let protocol = null; // of pmtiles, once it has come: a promise
 
 /** pmtiles is an ordinary script: it is fetched when it is first needed. */
-async function archives() {
-  if (protocol) return protocol;
+function archives() {
+  protocol ??= load().catch((wrong) => {
+    protocol = null; // the next one tries again
+    throw wrong;
+  });
+  return protocol;
+}
+
+async function load() {
   await new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.src = "/assets/vendor/pmtiles.js";
@@ -14,9 +21,9 @@ async function archives() {
     document.head.append(script);
   });
   const maplibre = await import("./vendor/maplibre-gl.mjs");
-  protocol = new globalThis.pmtiles.Protocol();
-  maplibre.addProtocol("pmtiles", protocol.tile);
-  return protocol;
+  const made = new globalThis.pmtiles.Protocol();
+  maplibre.addProtocol("pmtiles", made.tile);
+  return made;
 }
 
 /** What a tile server learns, in a sentence. */
@@ -40,12 +47,14 @@ export function whoLearns(tiles) {
 export async function fromService(tiles) {
   if (tiles.kind === "pmtiles") {
     const url = new URL(tiles.url, location.href).href;
-    const { PMTiles } = (await archives(), globalThis.pmtiles);
-    const archive = new PMTiles(url);
-    protocol.add(archive);
-    return backdrop(archive, url);
+    const known = await archives();
+    const archive = new globalThis.pmtiles.PMTiles(url);
+    known.add(archive);
+    const made = await backdrop(archive, url);
+    return { ...made, credit: tiles.attribution || made.credit };
   }
   return {
+    credit: tiles.attribution,
     source: {
       type: "raster", tiles: [new URL(tiles.url, location.href).href.replaceAll("%7B", "{")
         .replaceAll("%7D", "}")], tileSize: 256, maxzoom: 19,
@@ -56,24 +65,27 @@ export async function fromService(tiles) {
 
 /** The same from a file of this device. */
 export async function fromFile(file) {
-  await archives();
+  const known = await archives();
   const { PMTiles, FileSource } = globalThis.pmtiles;
   const archive = new PMTiles(new FileSource(file));
-  protocol.add(archive);
+  known.add(archive);
   return backdrop(archive, file.name);
 }
 
 async function backdrop(archive, name) {
   const header = await archive.getHeader();
   const common = { url: `pmtiles://${name}` };
+  const { vector_layers: known = [], attribution } = (await archive.getMetadata()) ?? {};
+  const credit = new DOMParser().parseFromString(attribution ?? "", "text/html").body.textContent;
   if (header.tileType !== 1) {
     return {
+      credit,
       source: { type: "raster", ...common, tileSize: 256 },
       layers: [{ id: "backdrop-raster", type: "raster", paint: { "raster-saturation": -0.4 } }],
     };
   }
-  const { vector_layers: known = [] } = (await archive.getMetadata()) ?? {};
-  return { source: { type: "vector", ...common }, layers: known.flatMap(({ id }) => plain(id)) };
+  const layers = known.flatMap(({ id }) => plain(id));
+  return { credit, source: { type: "vector", ...common }, layers };
 }
 
 /** Quiet shapes for whatever layers a vector map has: no text, so no fonts. */

@@ -15,20 +15,31 @@ async function read(files) {
   }
   const points = new Points();
   const wrong = [];
+  const used = [];
   let done = 0;
   for (const file of files) {
     const told = (part) => postMessage({
       progress: (done + part * file.size) / Math.max(size, 1), points: points.length,
     });
+    const before = points.length;
+    points.cut = false;
     try {
       const profile = await readFile(file, points, told);
       if (profile && files.length > 1) {
         throw new TraceError("a profile must come alone, and several files came: choose it only");
       }
       if (profile) return { profile };
+      if (points.cut && points.length === before) {
+        throw new TraceError("the file is not whole: it ends before its first point does");
+      }
+      if (points.cut) {
+        wrong.push(`${file.name} is not whole: it ends early, and what comes before that is used`);
+      }
+      if (points.length === before) throw new TraceError("there are no points in it");
+      used.push(file.name);
     } catch (problem) {
       if (!(problem instanceof TraceError) || files.length === 1) throw problem;
-      wrong.push(`${file.name}: ${problem.message}`);
+      wrong.push(`${file.name} could not be used: ${problem.message}`);
     }
     done += file.size;
   }
@@ -42,7 +53,7 @@ async function read(files) {
   const grid = inCells(fresh, bestSize(fresh));
   if (grid.points.length < 2) throw new TraceError("traces must be of at least one place");
   laid = fresh;
-  return { grid, points: points.length, dropped: points.dropped, wrong };
+  return { grid, used, points: points.length, dropped: points.dropped, wrong };
 }
 
 addEventListener("message", async ({ data }) => {

@@ -18,6 +18,7 @@ export class Points {
   #time = new Float64Array(1024);
   length = 0;
   dropped = 0;
+  cut = false; // whether the file that was read last ends early
 
   /** Take a point, or count it as dropped: no such place, or a receiver that knows nothing. */
   add(lat, lon, time = NaN) {
@@ -176,8 +177,10 @@ async function readGpx(file, points, told) {
     return end < 0 ? 0 : end + 8;
   };
   let any = false;
+  let whole = false;
   for await (const piece of pieces(file, ends, told)) {
     any ||= /<gpx[\s>]/.test(piece);
+    whole = /<\/gpx>\s*$/.test(piece);
     for (const [, attributes, , inside] of
       piece.matchAll(/<trkpt\b([^>]*?)(\/>|>([\s\S]*?)<\/trkpt>)/g)) {
       const read = (name) =>
@@ -187,6 +190,7 @@ async function readGpx(file, points, told) {
     }
   }
   if (!any) throw new TraceError("a GPX file must begin with <gpx>, and this does not");
+  points.cut = !whole;
   return null;
 }
 
@@ -363,10 +367,13 @@ function fromRegions(features) {
 
 function asProfile(points, prior, cellKm, earth) {
   if (points.length < 2) throw new TraceError("a profile must have at least two places");
-  if (earth && points.some(([lat, lon]) => Math.abs(lat) > 90 || Math.abs(lon) > 180)) {
-    throw new TraceError("latitudes must be within 90 degrees and longitudes within 180: are the " +
-      "columns swapped?");
-  }
+  if (earth) [["latitude", 90], ["longitude", 180]].forEach(([name, most], k) => {
+    const row = points.findIndex((point) => Math.abs(point[k]) > most);
+    if (row >= 0) {
+      throw new TraceError(`a ${name} must be from -${most} to ${most} degrees, and is ` +
+        `${points[row][k]} in row ${row + 1}: are the columns swapped?`);
+    }
+  });
   if (new Set(points.map(String)).size < points.length) {
     throw new TraceError("the places of a profile must be different, and two are the same");
   }
@@ -374,7 +381,7 @@ function asProfile(points, prior, cellKm, earth) {
   if (prior.some((share) => share < 0) || !(sum > 0) || !Number.isFinite(sum)) {
     throw new TraceError("the prior must not be negative, and not all of it zero");
   }
-  return { points, earth, cellKm, prior: prior.map((share) => share / sum) };
+  return { points, earth, cellKm, sum, prior: prior.map((share) => share / sum) };
 }
 
 // --- the door -------------------------------------------------------------------------------
