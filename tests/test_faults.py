@@ -155,6 +155,16 @@ class Postgres:
     def stop(self) -> None:
         self._run("pg_ctl", "-w", "-m", "fast", "stop")
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all of its processes."""
+        first = int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                if entry.name.isdigit():
+                    parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
+                    if first in (int(entry.name), int(parent)):
+                        os.kill(int(entry.name), number)
+
     def _run(self, program: str, *words: str) -> None:
         command = [str(self._programs / program), "-D", str(self._folder / "data"), *words]
         subprocess.run([*self._prefix, *command], check=True, cwd="/", stdout=subprocess.DEVNULL)
@@ -238,6 +248,25 @@ def test_a_database_that_goes_away_comes_back(postgres: Postgres, tmp_path: Path
             while client.get(f"/v1/mechanisms/{job}").json()["state"] != "done":
                 assert time.monotonic() < end, client.get(f"/v1/mechanisms/{job}").json()
                 time.sleep(0.2)
+
+
+def test_a_database_that_hangs_is_not_waited_for(postgres: Postgres, tmp_path: Path) -> None:
+    """Stopped, not ended: connections stay open, and nothing answers."""
+    with (
+        serving(tmp_path / "g", "--database", postgres.url, environment=SECRET) as service,
+        service.client() as client,
+    ):
+        job = client.post("/v1/mechanisms", json=recipe(5)).json()["id"]
+        postgres.signal(signal.SIGSTOP)
+        try:
+            begun = time.monotonic()
+            assert client.get(f"/v1/mechanisms/{job}").status_code == 503
+            assert time.monotonic() - begun < 30
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/assets/page.js").status_code == 200
+        finally:
+            postgres.signal(signal.SIGCONT)
+        wait_until(lambda: client.get(f"/v1/mechanisms/{job}").status_code == 200, 30)
 
 
 def test_a_solve_outlives_an_outage_of_its_database(postgres: Postgres, tmp_path: Path) -> None:

@@ -590,8 +590,7 @@ def test_a_live_bar_and_a_way_out(visit: Visitor, service: Served) -> None:
     with seen.page.expect_response(lambda one: one.request.method == "POST") as made:
         seen.page.click("#own-use")
     job = made.value.json()["id"]
-    said = seen.wait_text("#progress-words", r"Step \d+")
-    assert re.search(r"off, within .* of the best possible", said)
+    seen.wait_text("#progress-words", r"Step \d+: .* off, within [\d.]+ % of the best possible")
     assert 0 < seen.page.evaluate("document.getElementById('bar').value") < 1
     with seen.page.expect_response(lambda one: one.request.method == "DELETE") as gone:
         seen.page.click("#cancel")
@@ -771,10 +770,11 @@ def test_the_keyboard_is_not_lost(visit: Visitor) -> None:
 
 def test_tiles_that_do_not_come_are_told_of(visit: Visitor) -> None:
     seen = visit()
-    seen.expected.append("status of 404")
+    seen.expected.append("status of 500")
     tiles = {"url": "/none/{z}/{x}/{y}.png", "kind": "raster", "attribution": "© Them"}
     about = {"version": "0", "key_needed": False, "limits": {"places": 2000}, "tiles": tiles}
     seen.page.route("**/v1/about", lambda route: route.fulfill(json=about))
+    seen.page.route("**/none/**", lambda route: route.fulfill(status=500))
     seen.open()
     seen.page.check("#tiles")
     seen.wait_text("#tiles-wrong", "does not come")

@@ -1,6 +1,6 @@
 // The certificate in plain words, from what the file says of itself.
 
-import { count, digits, metres, seconds, tiny } from "./words.js";
+import { count, metres, seconds, times, tiny } from "./words.js";
 
 const PROVED = 1e-4; // a gap that is nothing but the solver's tolerance
 const SOLVERS = { structured: "Whereish's own solver" };
@@ -62,7 +62,7 @@ function promised({ guarantee = [], epsilon, largest_snap_km: snap }) {
     if (!/two raw points/.test(words) || !(snap >= 0)) return words;
     const ratio = Math.exp(epsilon * (0.1 + 2 * snap));
     return ratio > 1e6 ? words
-      : `${words} For example, two points 100 m apart: at most ${digits(ratio, 2)} times.`;
+      : `${words} For example, two points 100 m apart: at most ${times(ratio, 2)}.`;
   });
 }
 

@@ -114,7 +114,7 @@ export class Overlay {
     };
     const [[south, west], [north]] = this.#map.bounds();
     const middle = (south + north) / 2;
-    const { clientWidth: width } = this.#layer;
+    const { clientWidth: width, clientHeight: height } = this.#layer;
     const taken = [[width - 56, 0, width, 90]]; // the buttons to zoom
     /** Show a label if there is room: from (x, y), as wide as its text is at about 12 pixels. */
     const room = (element, x, y, letter) => {
@@ -138,7 +138,8 @@ export class Overlay {
       const [left, top] = lat === undefined ? [x, 0] : [0, y];
       put(element, left, top);
       room(element, left + 5, lat === undefined ? top + 5 : top - 17, 6.6);
-      element.hidden ||= lat !== undefined && y < 40; // the top belongs to the meridians
+      // The top belongs to the meridians, the bottom to the title.
+      element.hidden ||= lat !== undefined && (y < 40 || y > height - 30);
     }
     this.#rule(middle);
   }

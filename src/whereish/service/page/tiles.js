@@ -75,7 +75,8 @@ export async function fromFile(file) {
 async function backdrop(archive, name) {
   const header = await archive.getHeader();
   const common = { url: `pmtiles://${name}` };
-  const { vector_layers: known = [], attribution } = (await archive.getMetadata()) ?? {};
+  const { vector_layers: known = [], attribution } =
+    (await archive.getMetadata().catch(() => null)) ?? {};
   const credit = new DOMParser().parseFromString(attribution ?? "", "text/html").body.textContent;
   if (header.tileType !== 1) {
     return {

@@ -38,10 +38,10 @@ export const digits = (number, most) =>
   number.toLocaleString("en-GB", { maximumSignificantDigits: most });
 
 /** A ratio: never so short that nothing above 1 is left of it. */
-export function times(ratio) {
+export function times(ratio, least = 3) {
   if (ratio === 2) return "twice";
   const beyond = ratio > 1 ? Math.ceil(-Math.log10(ratio - 1)) + 1 : 0;
-  return `${digits(ratio, Math.min(15, Math.max(3, beyond)))}${NB}times`;
+  return `${digits(ratio, Math.min(15, Math.max(least, beyond)))}${NB}times`;
 }
 
 export const count = (number) => number.toLocaleString("en-GB");
