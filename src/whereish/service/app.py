@@ -81,7 +81,8 @@ class Service:
         self.stopping = False
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._parsing = threading.Lock()
-        self._key_needed = not settings.is_local
+        self.keys.refresh()
+        self._looking = False
 
     def collect(self) -> Any:
         """Yield what Prometheus is told, besides requests."""
@@ -93,11 +94,17 @@ class Service:
 
     async def key_needed(self) -> bool:
         """Whether who asks needs a key: once keys have existed, always."""
-        if not self._key_needed:
-            if self.keys.stale():
+        await self._look_at_keys()
+        return not self.settings.is_local or self.keys.needed
+
+    async def _look_at_keys(self) -> None:
+        """Read the keys once a second: one request does, the others go by what is known."""
+        if self.keys.stale() and not self._looking:
+            self._looking = True
+            try:
                 await self.ask(self.keys.refresh)
-            self._key_needed = self.keys.needed
-        return self._key_needed
+            finally:
+                self._looking = False
 
     async def client(self, request: Request) -> str:
         """Return who asks, or refuse."""
@@ -105,8 +112,6 @@ class Service:
             return ANYONE
         kind, _, key = request.headers.get("authorization", "").partition(" ")
         key = key.strip() if kind.lower() == "bearer" else ""
-        if self.keys.stale():
-            await self.ask(self.keys.refresh)
         client = self.keys.client(key)
         if client is None:
             raise Refusal(

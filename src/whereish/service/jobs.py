@@ -18,7 +18,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -80,6 +80,12 @@ class Job:
             "error": self.error,
             "note": self.note,
         }
+
+
+def _far(told: dict[str, Any] | None) -> dict[str, Any]:
+    """Tell progress from a note on why there is none."""
+    note = None if told is None else told.get("note")
+    return {"progress": None if note is not None else told, "note": note}
 
 
 class Jobs:
@@ -218,10 +224,9 @@ class Jobs:
         if far is None and progress is not None:
             far = json.loads(progress)
         wrong = None if error is None else json.loads(error)
-        note = None if far is None else far.get("note")
-        if note is not None:
-            far = None
-        return Job(id_, state, created, changed, json.loads(about), far, wrong, etag, note)
+        return Job(
+            id_, state, created, changed, json.loads(about), error=wrong, etag=etag, **_far(far)
+        )
 
     def file(self, client: str, id_: str) -> bytes | None:
         """Return a job's file, if it is done.
@@ -287,7 +292,12 @@ class Jobs:
     def tell(self, id_: str, progress: dict[str, Any]) -> None:
         """Say how far a solve has come."""
         self._live[id_] = progress
-        self._changed(id_)
+        with self._seeing:
+            self._changes += 1
+            key = (self._clients.get(id_, ""), id_)
+            seen = self._seen.get(key)
+            if seen is not None:  # whoever asks next need not ask the database
+                self._seen[key] = replace(seen, **_far(progress))
         now = time.monotonic()
         if not self._database.embedded and now - self._told_at.get(id_, 0.0) > 1.0:
             self._told_at[id_] = now

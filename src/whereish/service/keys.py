@@ -7,19 +7,18 @@ import hmac
 import math
 import re
 import secrets
-import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from whereish.errors import InputError
-from whereish.service.database import Database, DatabaseError
+from whereish.service.database import Database
 
 # Who a request comes from where no keys exist: whoever is on this machine.
 ANYONE = "local"
 _KEY = re.compile(r"wh_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[\w .@-]{1,60}")
-_FRESH_S, _PATIENCE_S = 1.0, 10.0
+_FRESH_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,6 @@ class Keys:
         self._known: dict[str, str] = {}
         self._closed = False
         self._read_at = -math.inf
-        self._lock = threading.Lock()
 
     def add(self, name: str) -> str:
         """Make a key and return it. It cannot be shown again: only a digest is kept."""
@@ -79,43 +77,30 @@ class Keys:
     @property
     def exist(self) -> bool:
         """Whether there are any."""
-        return bool(self._digests())
+        return bool(self._known)
 
     @property
     def needed(self) -> bool:
         """Whether a key is asked for: from the first one on, for good."""
-        self._digests()
         return self._closed
 
-    def refresh(self) -> None:
-        """Look at the database, if that was not done just now."""
-        self._digests()
-
     def stale(self) -> bool:
-        """Whether the next look at a key asks the database."""
+        """Whether it is time to look at the database again."""
         return time.monotonic() - self._read_at > _FRESH_S
+
+    def refresh(self) -> None:
+        """Look at the database."""
+        self._closed = bool(self._database.read("SELECT 1 FROM closed"))
+        self._known = dict(self._database.read("SELECT id, digest FROM keys"))
+        self._read_at = time.monotonic()
 
     def client(self, key: str) -> str | None:
         """Return whose key it is, or None. It takes as long for one that is not known."""
         match = _KEY.fullmatch(key)
         id_, secret = match.groups() if match else ("", "")
-        digests = self._digests()
-        expected = digests.get(id_, "0" * 64)
+        expected = self._known.get(id_, "0" * 64)
         right = hmac.compare_digest(expected, _digest(secret))
-        return id_ if right and id_ in digests else None
-
-    def _digests(self) -> dict[str, str]:
-        if self.stale():
-            if not self._lock.acquire(timeout=_PATIENCE_S):
-                raise DatabaseError("the database does not answer")
-            try:
-                if self.stale():
-                    self._closed = bool(self._database.read("SELECT 1 FROM closed"))
-                    self._known = dict(self._database.read("SELECT id, digest FROM keys"))
-                    self._read_at = time.monotonic()
-            finally:
-                self._lock.release()
-        return self._known
+        return id_ if right and id_ in self._known else None
 
 
 def _digest(secret: str) -> str:
