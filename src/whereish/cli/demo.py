@@ -93,8 +93,9 @@ def _closing(
     )
     say(f"Pictures: {output / 'city.png'} and {output / 'comparison.png'}.")
     say(
-        f"Try next: {_command()} audit {output / 'mechanism.whereish'}, which checks it again from "
-        f"the file alone; then {_command()} profile my-tracks -o me.csv with your own GPX tracks, "
+        f"Try next: {_command()} serve --open, to drag a pin and see where its reports go; "
+        f"{_command()} audit {output / 'mechanism.whereish'}, which checks it again from "
+        f"the file alone; {_command()} profile my-tracks -o me.csv with your own GPX tracks, "
         f"Google Timeline or other traces, and {_command()} build me.csv --ratio 2 --within 500m "
         "-o mine.whereish."
     )
