@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from functools import cache
 from importlib import metadata
-from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
@@ -20,11 +17,9 @@ from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match
-from starlette.staticfiles import StaticFiles
 
 from whereish.errors import GuaranteeError, InputError, WhereishError
 from whereish.recipes import Recipe
@@ -45,22 +40,14 @@ from whereish.service.keys import ANYONE, Keys
 from whereish.service.queue import Queue
 from whereish.service.sealing import SealError, seal_of
 from whereish.service.settings import Settings
+from whereish.service.site import add_page
 
 _log = logging.getLogger("whereish.http")
-PAGE = Path(__file__).parent / "page"
 _LOOK_S = 0.15
 _PATIENCE_S, _THREADS = 15.0, 40
 _STILL_THERE_S = 10.0
 _NAME = re.compile(r"[ -~]{1,200}")
 _WORDS = {404: "there is nothing at this address", 405: "this address does not do that"}
-_DOCS = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Whereish: HTTP API</title>
-<link rel="stylesheet" href="/assets/vendor/swagger-ui.css">
-<div id="api"></div>
-<script src="/assets/vendor/swagger-ui-bundle.js"></script>
-<script src="/assets/docs.js"></script>
-</html>
-"""
 JobId = Annotated[str, InPath(description="The id of a job.", pattern="^[A-Za-z0-9_-]{24}$")]
 
 
@@ -185,7 +172,7 @@ def create_app(settings: Settings) -> tuple[Guard, Service]:
     _errors(app)
     often = _mechanisms(app, service)
     _about(app, service)
-    _page(app, service)
+    add_page(app, service.settings)
     plain = app.openapi
     app.openapi = lambda: schema.complete(plain())  # type: ignore[method-assign]
     return Guard(app, settings, service.registry, often), service
@@ -406,61 +393,3 @@ def _about(app: FastAPI, service: Service) -> None:
                 "tiles": tiles,
             },
         )
-
-
-@cache
-def _city() -> bytes:
-    """Return the embedded city, for the page to begin with."""
-    from whereish.profiles import embedded_city
-
-    city = embedded_city()
-    latlon, backdrop = city.places.latlon, city.backdrop
-    if latlon is None or backdrop is None:
-        raise RuntimeError("the embedded city lies on the earth")
-    told = {
-        "name": "Paris, a made-up person",
-        "latlon": latlon.round(7).tolist(),
-        "cell_km": city.places.cell_km,
-        "prior": city.prior.tolist(),
-        "lines": backdrop.lines,
-        "names": [{"name": name, "latlon": [lat, lon]} for name, lat, lon in backdrop.names],
-    }
-    return json.dumps(told).encode()
-
-
-def _page(app: FastAPI, service: Service) -> None:
-    fresh = {"cache-control": "no-cache"}
-
-    @app.get("/city.json", include_in_schema=False)
-    async def embedded() -> Response:
-        return answer(200, await run_in_threadpool(_city), fresh)
-
-    @app.head("/", include_in_schema=False)
-    @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        if not (PAGE / "vendor" / "stamp").exists():
-            raise Refusal(503, "page", "the page is not built: python hatch_build.py", "page")
-        return FileResponse(PAGE / "index.html", headers=fresh)
-
-    @app.get("/favicon.ico", include_in_schema=False)
-    async def icon() -> Response:
-        return Response(status_code=204)
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return Response(_DOCS, 200, fresh, "text/html")
-
-    tiles = service.settings.tiles
-    if tiles is not None and "://" not in tiles:
-
-        @app.get("/tiles.pmtiles", include_in_schema=False)
-        async def local_tiles() -> Response:
-            return FileResponse(tiles, headers=fresh)
-
-    class Assets(StaticFiles):
-        def file_response(self, *args: Any, **kwargs: Any) -> Response:
-            made = super().file_response(*args, **kwargs)
-            made.headers["cache-control"] = "no-cache"
-            return made
-
-    app.mount("/assets", Assets(directory=PAGE, check_dir=False), name="assets")
