@@ -17,6 +17,7 @@ from test_batch import counts, people, run, summary, table
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'whereish[cluster]'")
 
+pytestmark = pytest.mark.xdist_group("heavy")
 # A process of its own: Ray belongs to a process, and `ray stop` would be the whole machine's.
 _CLUSTER = """
 import sys

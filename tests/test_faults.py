@@ -27,6 +27,8 @@ import pytest
 import whereish as wh
 from serving import Served, recipe, serving, wait_until
 
+# One after the other with what else fills both cores: a browser, a cluster.
+pytestmark = pytest.mark.xdist_group("heavy")
 KILLS = int(os.environ.get("WHEREISH_KILLS", "5"))
 PATIENCE_S = 120.0 + 15.0 * KILLS
 REPORT = sys.stderr
@@ -36,6 +38,7 @@ SECRET = {"WHEREISH_SECRET": "a secret that several servers share"}
 def ask(service: Served, method: str, path: str, **more: object) -> httpx.Response | None:
     """Ask, and take a server that is being killed for what it is."""
     try:
+        # What httpx takes besides is of many types, and passed on as it came.
         return httpx.request(method, service.url + path, timeout=30, **more)  # type: ignore[arg-type]
     except httpx.HTTPError:
         return None
@@ -98,8 +101,7 @@ def torment(service: Served, kills: int, folder: Path, seed: int) -> dict[str, f
         assert post(service, i, document) == ids[i], "one job became two"
         if ended[ids[i]] == "done":
             check_file(service, ids[i], document["epsilon_per_km"], folder / "k.whereish")
-    # Beside other tests a start takes what it takes; the whole run is for a quiet machine.
-    assert killer.slowest_start_s < (10 if kills >= 20 else 40)
+    assert killer.slowest_start_s < 10
     states = {state: list(ended.values()).count(state) for state in ("done", "parked")}
     assert 3 * states["parked"] <= killer.killed["worker"]
     return {**states, **killer.killed, "slowest_start_s": round(killer.slowest_start_s, 1)}

@@ -183,6 +183,7 @@ def test_the_description_holds(service: Served) -> None:
         elif told.status_code >= 400:
             assert told.json()["error"]["field"], told.text
 
+    # An operation that cannot be read from the description fails here, as it must.
     found = [operation.ok() for operation in description.get_all_operations()]  # type: ignore[union-attr]
     assert len(found) == 9
     for operation in found:
@@ -228,4 +229,4 @@ def test_large_bodies_do_not_stop_the_others(service: Served) -> None:
             slowest = max(slowest, time.perf_counter() - begun)
             time.sleep(0.02)
     assert {one.result() for one in sending} == {422}
-    assert slowest < 2 * SECONDS  # beside other tests, on a shared machine
+    assert slowest < SECONDS
