@@ -35,7 +35,8 @@ from whereish.service.guard import (
     read_body,
     refuse,
 )
-from whereish.service.jobs import DONE, Job, Jobs, TooMuchError
+from whereish.service.job import DONE, Job
+from whereish.service.jobs import Jobs, TooMuchError
 from whereish.service.keys import ANYONE, Keys
 from whereish.service.queue import Queue
 from whereish.service.sealing import SealError, seal_of
@@ -109,11 +110,8 @@ class Service:
 
     async def job(self, client: str, id_: str) -> Job | None:
         """Return a client's job: what is known at once, and what the database says in a thread."""
-        seen = self.jobs.seen(client, id_)
-        if seen is not None:
-            return seen
-        found: Job | None = await self.ask(self.jobs.get, client, id_)
-        return found
+        found = self.jobs.known.get(client, id_)
+        return found if found is not None else await self.ask(self.jobs.get, client, id_)
 
     async def ask(self, function: Callable[..., Any], *what: Any) -> Any:
         """Ask the database in a thread; one that does not answer is not waited for."""
@@ -128,7 +126,7 @@ class Service:
     def accept(self, client: str, body: bytes, name: str | None) -> Job:
         """Make a job of a body, or return the one that was made of it before."""
         limits = self.settings.limits
-        if name is not None and (known := self.jobs.known(client, name, body)) is not None:
+        if name is not None and (known := self.jobs.accepted(client, name, body)) is not None:
             return known
         self.rates.check(client, post=True)
         with self._parsing:  # one at a time: nothing else runs while JSON is read

@@ -1,12 +1,5 @@
 """Jobs in the database: accepted once, built once, forgotten when told to or when their time is up.
 
-::
-
-    queued -> running -> done        the file is there
-                      -> failed      the recipe cannot be built; the error says why
-                      -> parked      its worker died three times
-    a deleted job is nowhere
-
 The recipe is kept, sealed, until the job has ended, and not a moment longer.
 """
 
@@ -18,23 +11,19 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any
 
 from whereish.errors import GuaranteeError, InputError, WhereishError
 from whereish.mechanisms import Plan
 from whereish.recipes import Recipe
 from whereish.service.database import Database
+from whereish.service.job import DONE, FAILED, FINAL, OPEN, PARKED, QUEUED, RUNNING, Job, Known
 from whereish.service.sealing import WRONG_SECRET, Seal
 from whereish.service.settings import Limits
 
-QUEUED, RUNNING, DONE, FAILED, PARKED = "queued", "running", "done", "failed", "parked"
-OPEN, FINAL = (QUEUED, RUNNING), (DONE, FAILED, PARKED)
 DEATHS = 3
 
-_COLUMNS = "id, state, created, changed, about, progress, error, etag"
+_COLUMNS = "id, state, created, about, progress, error, etag"
 
 
 class TooMuchError(WhereishError):
@@ -45,49 +34,6 @@ class TooMuchError(WhereishError):
         self.retry_after_s = retry_after_s
 
 
-@dataclass(frozen=True)
-class Job:
-    """What a client may know of a job."""
-
-    id: str
-    state: str
-    created: float
-    changed: float
-    about: dict[str, Any]
-    progress: dict[str, Any] | None
-    error: dict[str, Any] | None
-    etag: str | None
-    note: str | None = None
-
-    @property
-    def is_final(self) -> bool:
-        """Whether nothing will change any more."""
-        return self.state in FINAL
-
-    @cached_property
-    def content(self) -> bytes:
-        """What is sent: JSON."""
-        return json.dumps(self.document(), allow_nan=False).encode()
-
-    def document(self) -> dict[str, Any]:
-        """Return what is told."""
-        return {
-            "id": self.id,
-            "state": self.state,
-            "created": datetime.fromtimestamp(self.created, UTC).isoformat(timespec="milliseconds"),
-            **self.about,
-            "progress": self.progress,
-            "error": self.error,
-            "note": self.note,
-        }
-
-
-def _far(told: dict[str, Any] | None) -> dict[str, Any]:
-    """Tell progress from a note on why there is none."""
-    note = None if told is None else told.get("note")
-    return {"progress": None if note is not None else told, "note": note}
-
-
 class Jobs:
     """The jobs of a service. Whatever is asked for is asked for by a client, and is its own."""
 
@@ -95,17 +41,11 @@ class Jobs:
         self._database = database
         self._seal = seal
         self._limits = limits
-        # How far the solves of this server are. Of an embedded database this process is the only
-        # server, so that what was read of a job stays true until it changes it itself.
-        self._live: dict[str, dict[str, Any]] = {}
+        self.known = Known(keeps=database.embedded)
         self._told_at: dict[str, float] = {}
-        self._seen: dict[tuple[str, str], Job] = {}
-        self._changes = 0
-        self._clients: dict[str, str] = {}
-        self._seeing = threading.Lock()
         self._accepting = threading.Lock()
 
-    def known(self, client: str, name: str, body: bytes) -> Job | None:
+    def accepted(self, client: str, name: str, body: bytes) -> Job | None:
         """Return the job that was accepted under this Idempotency-Key before.
 
         Raises
@@ -171,7 +111,7 @@ class Jobs:
             if job is None:
                 raise InputError("the job of this Idempotency-Key was deleted just now", "id")
             return job, False
-        return Job(id_, QUEUED, now, now, about, None, None, None), True
+        return Job(id_, QUEUED, now, about), True
 
     def _check_room(self, run: Any, client: str) -> None:
         ((waiting,),) = run("SELECT COUNT(*) FROM jobs WHERE state = ?", (QUEUED,)).fetchall()
@@ -195,7 +135,7 @@ class Jobs:
 
         Somebody else's is looked for, and not found, exactly like one that never was.
         """
-        mark = self._changes
+        mark = self.known.mark
         rows = self._database.read(
             f"SELECT {_COLUMNS} FROM jobs WHERE client = ? AND id = ?",  # noqa: S608
             (client, id_),
@@ -203,30 +143,16 @@ class Jobs:
         if not rows:
             return None
         job = self._job(rows[0])
-        with self._seeing:
-            if self._database.embedded and mark == self._changes:
-                self._seen[client, id_] = job
-                self._clients[id_] = client
+        self.known.keep(client, job, mark)
         return job
 
-    def seen(self, client: str, id_: str) -> Job | None:
-        """Return a job, if it is known without asking the database."""
-        return self._seen.get((client, id_))
-
-    def _changed(self, id_: str) -> None:
-        with self._seeing:
-            self._changes += 1
-            self._seen.pop((self._clients.pop(id_, ""), id_), None)
-
     def _job(self, row: tuple[Any, ...]) -> Job:
-        id_, state, created, changed, about, progress, error, etag = row
-        far = self._live.get(id_) if state == RUNNING else None
+        id_, state, created, about, progress, error, etag = row
+        far = self.known.far(id_) if state == RUNNING else None
         if far is None and progress is not None:
             far = json.loads(progress)
         wrong = None if error is None else json.loads(error)
-        return Job(
-            id_, state, created, changed, json.loads(about), error=wrong, etag=etag, **_far(far)
-        )
+        return Job(id_, state, created, json.loads(about), far, wrong, etag)
 
     def file(self, client: str, id_: str) -> bytes | None:
         """Return a job's file, if it is done.
@@ -265,8 +191,7 @@ class Jobs:
             time.sleep(0.05)
 
     def _forget(self, id_: str) -> None:
-        self._changed(id_)
-        self._live.pop(id_, None)
+        self.known.forget(id_)
         self._told_at.pop(id_, None)
 
     # --- what the workers do ------------------------------------------------------------------
@@ -282,7 +207,7 @@ class Jobs:
             if not mine:
                 return None
             ((sealed,),) = run("SELECT recipe FROM jobs WHERE id = ?", (id_,)).fetchall()
-        self._changed(id_)
+        self.known.forget(id_)
         return bytes(sealed)
 
     def unsealed(self, id_: str, sealed: bytes) -> bytes:
@@ -291,13 +216,7 @@ class Jobs:
 
     def tell(self, id_: str, progress: dict[str, Any]) -> None:
         """Say how far a solve has come."""
-        self._live[id_] = progress
-        with self._seeing:
-            self._changes += 1
-            key = (self._clients.get(id_, ""), id_)
-            seen = self._seen.get(key)
-            if seen is not None:  # whoever asks next need not ask the database
-                self._seen[key] = replace(seen, **_far(progress))
+        self.known.tell(id_, progress)
         now = time.monotonic()
         if not self._database.embedded and now - self._told_at.get(id_, 0.0) > 1.0:
             self._told_at[id_] = now
