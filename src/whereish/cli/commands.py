@@ -12,6 +12,7 @@ import typer
 
 import whereish as wh
 from whereish.cli.console import EXIT_INTERRUPTED, command, console, emit, say, waiting
+from whereish.cli.recipe import build_recipe, recipe_in
 from whereish.cli.report import (
     comparison_table,
     facts_of,
@@ -25,7 +26,6 @@ from whereish.files import check_writable, write_whole
 from whereish.mechanisms import METHODS, check_places, is_mechanism_file
 from whereish.places import Array, as_number
 from whereish.programs import least_loss_size
-from whereish.recipes import Recipe
 from whereish.solvers import FORMS, SOLVERS, Progress, check_solver
 from whereish.studies import KINDS, Row, draw_mechanism, draw_profile, km, picture_kind
 from whereish.studies import compare as compare_mechanisms
@@ -104,10 +104,10 @@ def build(
     Ctrl-C ends the search with the best mechanism so far, which is written (exit code 130). Twice,
     it leaves without a file.
     """
-    if (recipe := _recipe(profile)) is not None:
+    if (recipe := recipe_in(profile)) is not None:
         if epsilon is not None or ratio is not None or within is not None:
             raise InputError("a recipe says how private it is: leave --epsilon and the like out")
-        _build_recipe(recipe, profile, output, picture, as_json, memory_limit)
+        build_recipe(recipe, profile, output, picture, as_json, memory_limit)
         return
     level = privacy_level(epsilon, ratio, within)
     _check_options(dilation, solver, form, time_limit)
@@ -321,37 +321,6 @@ def plot(
     say(f"Wrote {output}")
     if as_json:
         emit({"output": str(output)})
-
-
-def _recipe(path: Path) -> Recipe | None:
-    """Read a recipe, if the file is one: JSON that says how private it is to be."""
-    if path.suffix.lower() != ".json" or not path.is_file():
-        return None
-    text = path.read_bytes()
-    return Recipe.from_json(text) if b'"epsilon_per_km"' in text else None
-
-
-def _build_recipe(
-    recipe: Recipe, source: Path, output: Path, picture: Path | None, as_json: bool, memory: float
-) -> None:
-    """Build what a recipe says, and nothing else."""
-    check_writable(output)
-    if output.exists() and output.samefile(source):
-        raise InputError(f"output must not be the recipe itself, got {output} for both")
-    if picture is not None:
-        picture_kind(picture)
-    say(level_in_words(recipe.epsilon_per_km))
-    with waiting(f"building the mechanism of a recipe on {len(recipe.places):,} places"):
-        mechanism = recipe.build(memory_limit_gb=memory)
-    wh.save_mechanism(output, mechanism, recipe.prior if recipe.keep_prior else None)
-    facts = facts_of(mechanism, recipe.prior)
-    say_mechanism(mechanism, facts)
-    say(f"Wrote {output}")
-    if picture is not None:
-        draw_mechanism(mechanism, wh.Profile(recipe.places, recipe.prior), picture)
-    if as_json:
-        drawn = None if picture is None else str(picture)
-        emit({**facts, "output": str(output), "picture": drawn})
 
 
 def _check_options(
