@@ -8,16 +8,15 @@ back as lost: it never takes others with it.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import multiprocessing
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeVar
 
+from whereish.cluster import join_cluster, leave_cluster
 from whereish.errors import InputError, SolveError
 from whereish.threads import cores
 
@@ -119,21 +118,7 @@ class RayEngine:
     """A Ray cluster that is there already; nothing here starts or stops machines."""
 
     def __init__(self, address: str) -> None:
-        try:
-            ray: Any = importlib.import_module("ray")
-        except ImportError:
-            raise InputError(
-                "a cluster needs Ray: pip install 'whereish[cluster]', on every machine of it"
-            ) from None
-        self._ray = ray
-        _check_answers(address)
-        try:
-            ray.init(address=address, logging_level="ERROR", log_to_driver=False)
-        except (ConnectionError, RuntimeError, ValueError) as wrong:
-            raise InputError(
-                f"cluster must be the address of a Ray cluster that answers, got {address} "
-                f"({type(wrong).__name__}): ray start --head starts one"
-            ) from None
+        self._ray = ray = join_cluster(address)
         self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     def run(
@@ -170,22 +155,7 @@ class RayEngine:
 
     def close(self) -> None:
         """Leave the cluster."""
-        with contextlib.suppress(Exception):
-            self._ray.shutdown()
-
-
-def _check_answers(address: str) -> None:
-    """Raise InputError at once where nobody listens: Ray itself would wait for minutes."""
-    if address == "auto":
-        return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        with socket.create_connection((host, int(port)), timeout=5):
-            return
-    except (OSError, ValueError, OverflowError):
-        raise InputError(
-            f"cluster must be auto, or HOST:PORT of a Ray cluster that answers, got {address}"
-        ) from None
+        leave_cluster(self._ray)
 
 
 def open_engine(workers: int | None = None, cluster: str | None = None) -> LocalEngine | RayEngine:
