@@ -185,7 +185,7 @@ def where_time_goes(console: Console, n: int) -> dict[str, Any]:
     """Split a solve on one thread into factors, directions, passes over pairs, and the rest."""
     kinds = {
         "factors and inverses": ("factor_all", "factor_coupling"),
-        "directions": ("correct_all", "direct_all", "couple", "complementarity"),
+        "directions": ("correct_all", "direct_all", "products_all", "pushed", "couple"),
         "pairs, steps and bounds": ("limit_all", "advance_all"),
     }
     spent = dict.fromkeys(kinds, 0.0)

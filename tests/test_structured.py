@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -168,6 +171,28 @@ def test_threads_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
     for other in (two, seven):
         assert (one.matrix == other.matrix).all()
         assert (one.loss, one.bound, one.iterations) == (other.loss, other.bound, other.iterations)
+
+
+_HOW_MANY = """
+import hashlib, numpy as np, whereish as wh
+rng = np.random.default_rng(110)
+prior = rng.gamma(0.3, size=110)
+places = wh.Places.from_xy(rng.uniform(0, 8, (110, 2)))
+found = wh.optimal(places, prior / prior.sum(), 1.07, tolerance=1e-4)
+print(hashlib.sha256(np.array(found.counts, dtype=object).astype(str).tobytes()).hexdigest())
+"""
+
+
+def test_threads_of_numpy_do_not_change_the_answer() -> None:
+    """They do change what numpy finds: the same build has other counts then, and other files."""
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", _HOW_MANY], env=os.environ | {"OPENBLAS_NUM_THREADS": threads},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for threads in ("1", "2")
+    }  # fmt: skip
+    assert len(digests) == 1
 
 
 @pytest.mark.slow

@@ -20,6 +20,8 @@ def join_cluster(address: str) -> Any:
     InputError
         If Ray is not installed, or nobody answers.
     """
+    if not isinstance(address, str) or not address:
+        raise InputError(f"cluster must be auto, or HOST:PORT of a Ray cluster, got {address!r}")
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError:
@@ -57,3 +59,13 @@ def _check_answers(address: str) -> None:
         raise InputError(
             f"cluster must be auto, or HOST:PORT of a Ray cluster that answers, got {address}"
         ) from None
+
+
+def machines_of(ray: Any) -> list[tuple[str, int]]:
+    """Return the machines of a cluster that have cores: names and how many, most first."""
+    found = [
+        (str(node["NodeID"]), int(node["Resources"].get("CPU", 0)))
+        for node in ray.nodes()
+        if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
+    ]
+    return sorted(found, key=lambda node: (-node[1], node[0]))

@@ -64,6 +64,10 @@ Method = Annotated[
 ]
 Tolerance = Annotated[float, typer.Option(help="How near to the optimum is near enough.")]
 MemoryLimit = Annotated[float, typer.Option(help="Gigabytes an exact solve may take.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="A Ray cluster whose machines solve it together: auto, or its HOST:PORT."),
+]
 Normalise = Annotated[bool, typer.Option("--normalise", help="Divide the prior by its sum.")]
 _LONG = 20.0
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
@@ -83,6 +87,7 @@ def build(
     tolerance: Tolerance = 1e-6,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = 8.0,
+    cluster: Cluster = None,
     how_far: Annotated[
         bool,
         typer.Option("--how-far", help="Of a closed form: work out how far from optimal it is."),
@@ -107,6 +112,8 @@ def build(
     if (recipe := recipe_in(profile)) is not None:
         if epsilon is not None or ratio is not None or within is not None:
             raise InputError("a recipe says how private it is: leave --epsilon and the like out")
+        if cluster is not None:
+            raise InputError("cluster must be left out with a recipe: it is solved on this machine")
         build_recipe(recipe, profile, output, picture, as_json, memory_limit)
         return
     level = privacy_level(epsilon, ratio, within)
@@ -127,7 +134,7 @@ def build(
     mechanism = _optimal(
         who, level, dilation, solver,
         method=method, form=form, tolerance=tolerance, time_limit_s=time_limit,
-        memory_limit_gb=memory_limit,
+        memory_limit_gb=memory_limit, cluster=cluster,
     )  # fmt: skip
     if how_far and mechanism.proof is None:
         with waiting("working out how far from optimal it is") as tell:

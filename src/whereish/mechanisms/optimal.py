@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from whereish.cluster import join_cluster, machines_of
 from whereish.errors import InputError, WhereishError
 from whereish.mechanisms.closed import closed_form
 from whereish.mechanisms.mechanism import Mechanism
@@ -43,6 +44,7 @@ def optimal(
     memory_limit_gb: float = MEMORY_GB,
     announce: Callable[[Plan], object] | None = None,
     progress: Callable[[Progress], object] | None = None,
+    cluster: str | None = None,
 ) -> Mechanism:
     """Build the private mechanism that loses the least quality of service.
 
@@ -84,13 +86,16 @@ def optimal(
     tolerance
         The relative gap to the optimum that will do.
     time_limit_s, memory_limit_gb
-        How much of both the search may take. The step it is in, the repair and the check come
-        on top. What is handed over is never worse than the closed form.
+        How much of both the search may take, the memory of each machine. The step it is in, the
+        repair and the check come on top. What is handed over is never worse than the closed form.
     announce
         Called with the `Plan` before anything is solved.
     progress
         Called at every iteration of the structured solver with loss, bound and gap so far; the
         solve ends if it returns False.
+    cluster
+        A Ray cluster, ``auto`` or its HOST:PORT, whose machines hold the program together: for more
+        places than one machine can hold, see docs/scaling.md. The result is the same.
 
     Raises
     ------
@@ -118,6 +123,13 @@ def optimal(
     n, m = setting.loss.shape
 
     allowed = memory_limit_gb if solver in ("auto", "structured") else np.inf
+    if cluster is not None:
+        if solver not in ("auto", "structured") or method == "closed-form":
+            raise InputError(
+                "cluster must be left out unless the structured solver is to be used, got "
+                f"{cluster!r} with solver {solver!r} and method {method!r}"
+            )
+        allowed *= len(machines_of(join_cluster(cluster)))
     expected = n * (n - 1) // 2 if dilation == 1 else min(n * (n - 1) // 2, 16 * n)
     chosen = plan(method, n, m, expected, time_limit_s, allowed)
     if chosen.method == "closed-form":
@@ -133,7 +145,8 @@ def optimal(
     if announce is not None:
         announce(plan("exact", n, m, len(setting.spanner.edges), time_limit_s, np.inf))
     left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - start)
-    task = Task(setting, weights, tolerance, None if left is None else max(left, 1e-9), progress)
+    limit = None if left is None else max(left, 1e-9)
+    task = Task(setting, weights, tolerance, limit, progress, cluster=cluster)
     best = best_of(task, solver, form, start)
     if best.build.stopped is None:
         return best

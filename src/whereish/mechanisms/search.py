@@ -119,6 +119,7 @@ class Task:
     progress: Callable[[Progress], object] | None = None
     threads: int | None = None
     stop: NDArray[np.uint8] | None = None
+    cluster: str | None = None
 
     def structured(self, level: float, tolerance: float, time_limit_s: float | None) -> Structured:
         """Solve on the spanner at some level."""
@@ -126,7 +127,7 @@ class Task:
         ground = self.setting.ground(level)
         return solve_on(
             ground, self.prior, tolerance, time_limit_s, self.progress, self.threads, start,
-            self.stop,
+            self.stop, self.cluster,
         )  # fmt: skip
 
 
@@ -138,6 +139,7 @@ class _Answer:
     told: dict[str, Any] = field(default_factory=dict)
     proof: Proof | None = None
     bound: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Iterator[_Answer]:
@@ -160,7 +162,7 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
         if spanner.stretch > 1 + 1e-9 and stopped is None and (more is None or more > 0):
             proof = _proof(task.structured(setting.level, BRACKET, more), setting.level)
         told = {"solver": "structured", "stopped": stopped}
-        yield _Answer(found.matrix, told, proof, found.bound)
+        yield _Answer(found.matrix, told, proof, found.bound, _held(found))
         # Whoever is still asking wants a smaller gap.
         if solver == "structured" or stopped is not None or constraints > HIGHS_UP_TO:
             return
@@ -177,6 +179,16 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
 def _proof(found: Structured, level: float) -> Proof:
     y = found.multipliers
     return Proof(level, y.output, y.left, y.right, y.value)
+
+
+def _held(found: Structured) -> tuple[str, ...]:
+    if found.machines == 1:
+        return ()
+    megabytes = found.moved_bytes / 1e6
+    return (
+        f"{found.machines} machines of a cluster held the program: {megabytes:,.0f} MB crossed "
+        f"between them in {found.iterations} steps",
+    )
 
 
 def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanism:
@@ -202,7 +214,8 @@ def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanis
             if answer.proof is not None:
                 bound = lower_bound(answer.proof, weights, setting.loss, setting.metric)
                 told["lower_bound_km"] = max(bound, 0.0)
-            build = replace(made, **told, seconds=time.perf_counter() - start)
+            notes = (*made.notes, *answer.notes)
+            build = replace(made, **told, seconds=time.perf_counter() - start, notes=notes)
             try:
                 found = seal(
                     answer.matrix, setting.inputs, setting.targets, setting.level, setting.metric,

@@ -154,8 +154,50 @@ def likely_columns(prior: Array, loss: Array, lengths: Array) -> Array:
 def _tight(prior: Array, loss: Array, lengths: Array, share: float) -> tuple[Any, Any, Any]:
     """Return exp(-share eps d), the weights with which its rows add up to 1, and a remap."""
     kernel = np.exp(-share * lengths)
-    try:
-        weights = np.linalg.solve(kernel, np.ones(len(kernel)))
-    except np.linalg.LinAlgError:
+    # Not by numpy: what its mathematics finds depends on the number of its threads, and the sign
+    # of a weight decides here.
+    weights = _solved(kernel.copy(), np.ones(len(kernel)))
+    if not np.isfinite(weights).all():
         weights = np.ones(len(kernel))
-    return kernel, weights, ((prior[:, None] * kernel).T @ loss).argmin(axis=1)
+    return kernel, weights, _least(prior, kernel, loss)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _solved(matrix: Any, right: Any) -> Any:
+    """Solve a system by elimination, overwriting it."""
+    n = len(right)
+    for p in range(n):
+        best = p
+        for x in range(p + 1, n):
+            if abs(matrix[x, p]) > abs(matrix[best, p]):
+                best = x
+        if best != p:
+            for y in range(p, n):
+                matrix[p, y], matrix[best, y] = matrix[best, y], matrix[p, y]
+            right[p], right[best] = right[best], right[p]
+        for x in range(p + 1, n):
+            factor = matrix[x, p] / matrix[p, p]
+            if factor != 0.0:
+                for y in range(p + 1, n):
+                    matrix[x, y] -= factor * matrix[p, y]
+                right[x] -= factor * right[p]
+    for p in range(n - 1, -1, -1):
+        for y in range(p + 1, n):
+            right[p] -= matrix[p, y] * right[y]
+        right[p] /= matrix[p, p]
+    return right
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _least(prior: Any, kernel: Any, loss: Any) -> Any:
+    """Return which output loses least where each row of the kernel was reported."""
+    (n, m), best = loss.shape, np.empty(len(kernel), np.int64)
+    lost = np.empty(m)
+    for z in range(len(kernel)):
+        lost[:] = 0.0
+        for x in range(n):
+            share = prior[x] * kernel[x, z]
+            for y in range(m):
+                lost[y] += share * loss[x, y]
+        best[z] = lost.argmin()
+    return best

@@ -1,7 +1,9 @@
 """Compiled passes of the structured solver over all blocks, and a whole step for small programs.
 
 They hold no lock, and work on a range of blocks, so that threads can share the blocks out. What
-is added up over blocks is always added up in the same order, however many threads there are.
+is added up over blocks is added up part by part, and the parts in an order that depends on nothing
+else: not on the number of threads, nor of machines (see `whereish.solvers.team`). ``bounds`` says
+where a part begins: part p has the blocks bounds[p] to bounds[p + 1].
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
@@ -25,14 +27,34 @@ from whereish.solvers.kernels import (
     solve_block,
 )
 
+_SUMS = {"reassoc", "contract", "nsz"}  # may be made in any order, if always in the same
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
+def _product(rows, one, other):
+    total = 0.0
+    for r in range(rows):
+        total += one[r] * other[r]
+    return total
+
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def factor_all(low, high, s, b, part):
-    """Factor blocks, add up their parts of the coupling matrix, solve for the affine step."""
+def factor_all(low, high, bounds, s, b, matrices, products):
+    """Factor the blocks of some parts, and solve for the affine step.
+
+    What they add to the coupling matrix goes to a matrix for each part, and slack * dual to the
+    first of the products.
+    """
+    for part in range(low, high):
+        matrices[part] = 0.0
+        _factor(bounds[part], bounds[part + 1], s, b, matrices[part], products)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _factor(low, high, s, b, part, products):
     n = s.k.shape[1]
     strip = np.empty((n, WIDTH))
     pull = np.empty(n)
-    part[:] = 0.0
     for z in range(low, high):
         if s.stop[0] != 0:
             break
@@ -54,6 +76,7 @@ def factor_all(low, high, s, b, part):
                 part[x, y] += here * k[y] * (1.0 - ground_h[y])
         for r in range(count):
             want[r] = -slack[r] * dual[r]
+        products[z, 0] = _product(count, slack, dual)
         s.whole[z] = right_side(
             s.rows_i[z], s.rows_j[z], count, slack, s.lack[z], dual, s.per_slack[z], want, k,
             s.residual[z], s.right[z],
@@ -119,6 +142,16 @@ def direct_all(low, high, s, db, d_slack, d_dual, u):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def products_all(low, high, s, d_slack, d_dual, products):
+    """Work out the products that `after` needs, besides slack * dual."""
+    for z in range(low, high):
+        rows = s.count[z]
+        products[z, 1] = _product(rows, d_slack[z], s.dual[z])
+        products[z, 2] = _product(rows, s.slack[z], d_dual[z])
+        products[z, 3] = _product(rows, d_slack[z], d_dual[z])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def limit_all(low, high, s, pairs, u):
     """Note how far each block could go before a pair not constrained yet is violated too much."""
     for z in range(low, high):
@@ -137,27 +170,59 @@ def factor_coupling(matrix):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def couple(s, root):
-    """Return the change of b that makes every input's probabilities add up to 1."""
+def pushed(bounds, s):
+    """Return, for each part, what its columns would add up to after the step."""
+    n = s.k.shape[1]
+    total = np.zeros((len(bounds) - 1, n))
+    for part in range(len(bounds) - 1):
+        for z in range(bounds[part], bounds[part + 1]):
+            for x in range(n):
+                total[part, x] += s.k[z, x] * (1.0 + s.v[z, x] + s.tau[z])
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def by_part(bounds, values):
+    """Return the sum of some (m, q) values of blocks over each part."""
+    total = np.zeros((len(bounds) - 1, values.shape[1]))
+    for part in range(len(bounds) - 1):
+        for z in range(bounds[part], bounds[part + 1]):
+            total[part] += values[z]
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def told(bounds, s):
+    """Return the least reduced costs, each part's loss, the columns' largest entries, the rows."""
     m, n = s.k.shape
-    right = np.ones(n)
-    for z in range(m):
-        for x in range(n):
-            right[x] -= s.k[z, x] * (1.0 + s.v[z, x] + s.tau[z])
-    solve_factored(root, np.zeros(n, np.int64), right)
+    reduced, loss, largest = np.full(n, np.inf), np.zeros((len(bounds) - 1, 1)), np.zeros(m)
+    most, rows = 0, 0
+    for part in range(len(bounds) - 1):
+        for z in range(bounds[part], bounds[part + 1]):
+            most, rows = max(most, s.count[z]), rows + s.count[z]
+            for x in range(n):
+                loss[part, 0] += s.cost[z, x] * s.k[z, x]
+                largest[z] = max(largest[z], s.k[z, x])
+                reduced[x] = min(reduced[x], s.reduced[z, x])
+    return reduced, loss, largest, most, rows
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def couple(root, push):
+    """Return the change of b that makes every input's probabilities add up to 1."""
+    right = 1.0 - push
+    solve_factored(root, np.zeros(len(root), np.int64), right)
     return right
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def complementarity(s, d_slack, d_dual, primal, other):
-    """Return sum slack * dual after steps of these lengths."""
-    total = 0.0
-    for z in range(len(s.count)):
-        for r in range(s.count[z]):
-            total += (s.slack[z, r] + primal * d_slack[z, r]) * (
-                s.dual[z, r] + other * d_dual[z, r]
-            )
-    return total
+def after(products, primal, other):
+    """Return sum slack * dual after steps of these lengths, from sums of products.
+
+    Those are slack * dual, (change of slack) * dual, slack * (change of dual), and both changes.
+    """
+    whole, there, here, both = products
+    return whole + primal * there + other * here + primal * other * both
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -193,28 +258,18 @@ def clean_all(low, high, s, pairs, b, reduced, multiplier):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def merge_all(dying, stay, s, pairs):
-    """Add the columns of some blocks to those where they cost least. Multipliers y stay."""
-    n = s.k.shape[1]
-    for z in dying:
-        more = s.k[z]
-        into, least = stay[0], np.inf
-        for other in stay:
-            cost = 0.0
-            for x in range(n):
-                cost += s.cost[other, x] * more[x]
-            if cost < least:
-                into, least = other, cost
-        k = s.k[into]
-        for r in range(s.count[into]):
-            i, j = s.rows_i[into, r], s.rows_j[into, r]
-            share = k[j] / (k[j] + more[j])
-            gained = (1.0 - pairs.shrink_of[i, j] * more[i] / more[j]) * (1.0 - share)
-            s.slack[into, r] = s.slack[into, r] * share + max(gained, 0.0)
-            s.lack[into, r] = s.lack[into, r] * share + max(-gained, 0.0)
-            s.dual[into, r] /= share
-        for x in range(n):
-            k[x] += more[x]
+def merge(into, more, s, pairs):
+    """Add a column to that of a block. The multipliers y stay."""
+    k = s.k[into]
+    for r in range(s.count[into]):
+        i, j = s.rows_i[into, r], s.rows_j[into, r]
+        share = k[j] / (k[j] + more[j])
+        gained = (1.0 - pairs.shrink_of[i, j] * more[i] / more[j]) * (1.0 - share)
+        s.slack[into, r] = s.slack[into, r] * share + max(gained, 0.0)
+        s.lack[into, r] = s.lack[into, r] * share + max(-gained, 0.0)
+        s.dual[into, r] /= share
+    for x in range(len(k)):
+        k[x] += more[x]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -238,44 +293,58 @@ def shortfall(k, interior, pairs):
 @njit(nogil=True, cache=True, error_model="numpy")
 def longest(inverse, share):
     """Return the step that goes this share of the way to the nearest limit, 1 at most."""
-    return min(1.0, share / max(inverse.max(), 1e-300))
+    return min(1.0, share / max(inverse, 1e-300))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def further_than(length):
+    """Return the step that a corrector is to make possible."""
+    return min(1.0, 1.1 * length + 0.3)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def target(products, primal, other, rows):
+    """Return the slack * dual to aim for: the smaller, the more the affine step would achieve."""
+    return products[0] / rows * max(after(products, primal, other) / products[0], 1e-4) ** 3
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def step_alone(s, pairs, b, mu, share, correctors, long):
     """Take one whole step without leaving compiled code: for programs too small to share out.
 
-    It does what `whereish.solvers.blocks.Iterate.step` does with threads, number for number. Return
-    whether it could, the new b and the new mu.
+    It does what `whereish.solvers.iterate.Iterate.step` does with a single part, number for number.
+    Return whether it could, the new b and the new mu.
     """
     m, n = s.k.shape
-    part = np.empty((n, n))
-    factor_all(0, m, s, b, part)
+    bounds = np.array([0, m])
+    matrices, products = np.empty((1, n, n)), np.zeros((m, 4))
+    factor_all(0, 1, bounds, s, b, matrices, products)
     if s.stop[0] != 0 or s.trouble.any():
         return False, b, mu
-    root, trouble = factor_coupling(part)
+    root, trouble = factor_coupling(matrices[0])
     if trouble != 0:
         return False, b, mu
     d_slack, d_dual, try_slack, try_dual = s.d_slack, s.d_dual, s.try_slack, s.try_dual
     u, try_u = np.empty((m, n)), np.empty((m, n))
-    total = complementarity(s, d_slack, d_dual, 0.0, 0.0)
     rows = s.count.sum()
-    direct_all(0, m, s, couple(s, root), d_slack, d_dual, u)
-    primal, other = longest(s.primal, 1.0), longest(s.other, 1.0)
-    after = complementarity(s, d_slack, d_dual, primal, other)
-    aim = total / rows * max(after / total, 1e-4) ** 3
+    direct_all(0, m, s, couple(root, pushed(bounds, s)[0]), d_slack, d_dual, u)
+    products_all(0, m, s, d_slack, d_dual, products)
+    sums = by_part(bounds, products)[0]
+    primal, other = longest(s.primal.max(), 1.0), longest(s.other.max(), 1.0)
+    aim = target(sums, primal, other, rows)
     correct_all(0, m, s, d_slack, d_dual, aim, 0.0, 0.0)
-    db = couple(s, root)
+    db = couple(root, pushed(bounds, s)[0])
     direct_all(0, m, s, db, d_slack, d_dual, u)
-    primal, other = longest(s.primal, share), longest(s.other, share)
+    primal, other = longest(s.primal.max(), share), longest(s.other.max(), share)
     for _ in range(correctors):
         if primal + other > long:
             break
-        further, beyond = min(1.0, 1.1 * primal + 0.3), min(1.0, 1.1 * other + 0.3)
+        further, beyond = further_than(primal), further_than(other)
         correct_all(0, m, s, d_slack, d_dual, aim, further, beyond)
-        try_db = couple(s, root)
+        try_db = couple(root, pushed(bounds, s)[0])
         direct_all(0, m, s, try_db, try_slack, try_dual, try_u)
-        try_primal, try_other = longest(s.primal, share), longest(s.other, share)
+        try_primal = longest(s.primal.max(), share)
+        try_other = longest(s.other.max(), share)
         if not try_primal + try_other > primal + other + 0.02:
             break
         db, primal, other = try_db, try_primal, try_other
@@ -283,10 +352,12 @@ def step_alone(s, pairs, b, mu, share, correctors, long):
         d_slack, try_slack = try_slack, d_slack
         d_dual, try_dual = try_dual, d_dual
     limit_all(0, m, s, pairs, u)
-    primal = min(primal, longest(s.primal, share))
+    products_all(0, m, s, d_slack, d_dual, products)
+    sums = by_part(bounds, products)[0]
+    primal = min(primal, longest(s.primal.max(), share))
     if not (np.isfinite(primal + other) and np.isfinite(db).all() and np.isfinite(u).all()):
         return False, b, mu
     b = b + other * db
-    mu = complementarity(s, d_slack, d_dual, primal, other) / rows
+    mu = after(sums, primal, other) / rows
     advance_all(0, m, s, pairs, d_slack, d_dual, u, primal, other, mu, b)
     return True, b, mu

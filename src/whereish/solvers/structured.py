@@ -28,6 +28,9 @@ from whereish.threads import cores
 if TYPE_CHECKING:
     from whereish.solvers.blocks import Program
     from whereish.solvers.ground import Ground
+    from whereish.solvers.iterate import Iterate
+    from whereish.solvers.shares import Rows
+    from whereish.solvers.team import Team
 
 # Gaps at which outputs left out are priced on the way: one found late costs more of the way.
 _STAGE, _STAGES, _MANY = (1e-2,), (3e-2, 1e-3), 100
@@ -82,6 +85,8 @@ class Structured:
         is.
     stopped
         Why it ended: "solved", "time", "asked" (Ctrl-C, or the callback said so) or "numerics".
+    machines, moved_bytes
+        How many machines held the blocks, and what crossed between them.
     """
 
     matrix: Array
@@ -92,6 +97,8 @@ class Structured:
     iterations: int
     seconds: float
     stopped: str
+    machines: int = 1
+    moved_bytes: int = 0
 
 
 def solve_structured(
@@ -146,13 +153,16 @@ def solve_on(
     threads: int | None = None,
     start: float | None = None,
     stop: NDArray[np.uint8] | None = None,
+    cluster: str | None = None,
 ) -> Structured:
     """Do what `solve_structured` does where everything but the prior is worked out already.
 
-    Whoever sets ``stop[0]`` to 1, from another thread, ends it.
+    Whoever sets ``stop[0]`` to 1, from another thread, ends it. With the address of a Ray cluster
+    its machines hold the blocks, see `whereish.solvers.afar`.
     """
-    from whereish.solvers.blocks import Program
+    from whereish.solvers.blocks import Program, parts_of
     from whereish.solvers.guesses import likely_outputs
+    from whereish.solvers.iterate import Iterate
 
     start = time.perf_counter() if start is None else start
     count = threads or cores()
@@ -164,8 +174,28 @@ def solve_on(
                 seeds = np.arange(program.m)
             else:
                 seeds = likely_outputs(program.prior, ground.loss, ground.ways[0])
-            solve = _Solve(program, seeds, start, time_limit_s, progress)
-            return solve.to(tolerance)
+            parts = parts_of(program.n, len(seeds))
+            with _team(program, parts, cluster) as team:
+                at = Iterate(program, seeds, team, parts)
+                return _Solve(program, at, start, time_limit_s, progress).to(tolerance)
+
+
+@contextmanager
+def _team(program: Program, parts: int, cluster: str | None) -> Iterator[Team]:
+    """Have the blocks held here, or on a cluster."""
+    from whereish.solvers.shares import Share
+    from whereish.solvers.team import Alone
+
+    if cluster is None or parts == 1:
+        yield Alone(Share(program, 0, parts, parts))
+        return
+    from whereish.solvers.afar import RayTeam
+
+    team = RayTeam(cluster, program, parts)
+    try:
+        yield team
+    finally:
+        team.close()
 
 
 @contextmanager
@@ -193,23 +223,18 @@ class _Solve:
     def __init__(
         self,
         program: Program,
-        seeds: NDArray[np.int64],
+        at: Iterate,
         start: float,
         time_limit_s: float | None,
         progress: Callable[[Progress], object] | None,
     ) -> None:
-        from whereish.solvers.blocks import Iterate
-
-        self.program, self.progress = program, progress
+        self.program, self.at, self.progress = program, at, progress
         self.start = start
         self.deadline = np.inf if time_limit_s is None else start + time_limit_s
         self.iterations = 0
-        self.at = Iterate(program, seeds)
-        self.matrix = self.at.private()
-        self.outputs = self.at.used
-        self.loss = float((self.at.s.cost * self.matrix).sum())
-        self.bound = 0.0
+        self.loss, self.bound = np.inf, 0.0
         self.multipliers = _gather([])
+        self.note()
 
     def to(self, tolerance: float) -> Structured:
         on_the_way = _STAGES if self.program.n >= _MANY else _STAGE
@@ -239,7 +264,8 @@ class _Solve:
                 target *= 0.3
         matrix = np.zeros((self.program.n, self.program.m))
         order = self.program.ground.order
-        matrix[np.ix_(order, self.outputs)] = self.matrix.T
+        outputs, columns = self.at.found()
+        matrix[np.ix_(order, outputs)] = columns.T
         y = self.multipliers
         proof = Multipliers(y.output, order[y.left], order[y.right], y.value)
         gap = (self.loss - self.bound) / self.loss if self.loss > 0 else 0.0
@@ -252,20 +278,21 @@ class _Solve:
             self.iterations,
             time.perf_counter() - self.start,
             "solved" if gap <= tolerance else "numerics" if stopped == "solved" else stopped,
+            len(self.at.team.spans),
+            self.at.team.moved_bytes,
         )
 
     def descend(self, target: float) -> str:
         """Newton steps until the gap over the outputs in use is below the target."""
         at, best = self.at, -np.inf
         for _ in range(_ITERATIONS):
-            best = max(best, float(at.s.reduced.min(axis=0).sum()))
+            best = max(best, float(at.reduced.sum()))
             loss = at.loss
             if self.progress is not None or loss - best <= target * loss:
                 loss = self.note()
             gap = (loss - best) / loss if loss > 0 else 0.0
             if self.progress is not None:
-                rows = int(at.s.count.sum())
-                told = Progress(self.iterations, loss, best, gap, len(at.used), rows)
+                told = Progress(self.iterations, loss, best, gap, len(at.used), at.rows)
                 if self.progress(told) is False:
                     self.program.stop[0] = 1
             if gap <= target:
@@ -283,75 +310,44 @@ class _Solve:
 
     def note(self) -> float:
         """Keep the private mechanism of now if it is the best so far; return its loss."""
-        matrix = self.at.private()
-        loss = float((self.at.s.cost * matrix).sum())
+        loss = self.at.private()
         if loss < self.loss:
-            self.matrix, self.loss, self.outputs = matrix, loss, self.at.used.copy()
+            self.loss = loss
+            self.at.keep()
         return loss
 
     def price(self, tolerance: float, thorough: bool, final: bool) -> NDArray[np.int64]:
         """Bound the loss over all outputs; return those left out that would pay."""
-        from whereish.solvers import pricing
-
-        program, at = self.program, self.at
+        at = self.at
         self.note()
-        n = program.n
-        reduced, rows = at.multipliers()
-        bound_x = reduced.min(axis=0)
-        out: NDArray[np.int64] = np.setdiff1d(np.arange(program.m), at.used)
-        proved = _named(at.used, rows)
-        if not len(out):
-            self.keep(float(bound_x.sum()), proved)
-            return out
-        lengths, before = program.ground.ways
-        ways = np.exp(-lengths)
-        gain = program.cost[out] - bound_x
-        left, bids = np.empty(len(out)), np.empty((len(out), n))
-        rounds = np.zeros(len(out), np.int64)
-        enough = tolerance * self.loss
-        program.share(
-            pricing.prove_all,
-            len(out),
-            20.0 * gain.size * n,
-            gain,
-            ways,
-            enough / n,
-            left,
-            bids,
-            rounds,
-        )
-        low = bound_x.copy()
-        hard = left > enough / n if thorough else np.zeros(len(out), dtype=bool)
-        paying: NDArray[np.int64] = out[hard]
-        if final:
-            of, i, j, y = pricing.write_proofs(
-                np.flatnonzero(~hard), gain, ways, before, program.pairs.shrink_of, bids, rounds,
-                program.cost[out], low,
-            )  # fmt: skip
-            proved.append((out[of], i, j, y))
-        if hard.any():
-            bound, priced, rows = at.price(out[hard], gain[hard], enough)
-            low = np.minimum(low, (priced.reduced + bound_x).min(axis=0))
-            proved += _named(out[hard], rows)
-            paying = paying[bound < -enough]
+        out: NDArray[np.int64] = np.setdiff1d(np.arange(self.program.m), at.used)
+        final = final or not len(out)
+        bound, proved = at.multipliers(final)
+        low, paying = bound, out
+        if len(out):
+            enough = tolerance * self.loss
+            each = enough / self.program.n
+            left, low, rows = at.prove(out, bound, each, thorough, final)
+            proved += rows
+            paying = out[left > each] if thorough else out[:0]
+        if len(paying):
+            gains, lower, rows = at.price(paying, bound, enough, final)
+            low = np.minimum(low, lower)
+            proved += rows
+            paying = paying[gains < -enough]
         if final:
             self.keep(float(low.sum()), proved)
         return paying
 
-    def keep(self, bound: float, proved: list[tuple[Any, ...]]) -> None:
+    def keep(self, bound: float, proved: list[Rows]) -> None:
         """Keep a bound and what proves it, if it is the best so far."""
         if bound > self.bound:
             self.bound, self.multipliers = bound, _gather(proved)
 
 
-def _named(outputs: NDArray[np.int64], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return [(np.full(len(row[0]), z), *row) for z, row in zip(outputs, rows, strict=True)]
-
-
-def _gather(proved: list[tuple[Any, ...]]) -> Multipliers:
+def _gather(proved: list[Rows]) -> Multipliers:
     nothing = (np.empty(0, np.int32),) * 3 + (np.empty(0),)
-    of, left, right, value = map(np.concatenate, zip(nothing, *proved, strict=True))
-    return Multipliers(of.astype(np.int32), left.astype(np.int32), right.astype(np.int32), value)
+    return Multipliers(*map(np.concatenate, zip(nothing, *proved, strict=True)))
 
 
 @dataclass(frozen=True)
