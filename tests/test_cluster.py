@@ -13,75 +13,12 @@ from pathlib import Path
 import pytest
 
 import whereish as wh
+from clusters import Nodes
 from test_batch import counts, people, run, summary, table
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'whereish[cluster]'")
 
 pytestmark = pytest.mark.xdist_group("heavy")
-# A process of its own: Ray belongs to a process, and `ray stop` would be the whole machine's.
-_CLUSTER = """
-import sys
-from ray.cluster_utils import Cluster
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-cluster.add_node(num_cpus=1)
-print(cluster.address, flush=True)
-sys.stdin.read()
-cluster.shutdown()
-"""
-
-
-class Nodes:
-    """A cluster of two nodes, each with a core."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _CLUSTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, start_new_session=True,
-        )  # fmt: skip
-        assert self._process.stdout is not None
-        self.address = self._process.stdout.readline().strip()
-        assert self.address
-
-    def processes(self, name: str) -> list[int]:
-        """Return the processes of this cluster of that name."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and self._is_ours(int(entry.name)):
-                    words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                    if name in words:
-                        found.append(int(entry.name))
-            except (OSError, ValueError):
-                continue
-        return found
-
-    def _is_ours(self, pid: int) -> bool:
-        while pid > 1:
-            if pid == self._process.pid:
-                return True
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        return False
-
-    def kill(self) -> None:
-        """End all of it at once, as the power does."""
-        for pid in [*self.processes(""), self._process.pid]:
-            if pid != self._process.pid:
-                os.kill(pid, signal.SIGKILL)
-        self._process.kill()
-        self._close()
-
-    def stop(self) -> None:
-        if self._process.poll() is None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._process.wait(timeout=60)
-            self._close()
-
-    def _close(self) -> None:
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from whereish.service.settings import (
     duration_s,
     private_folder,
 )
-from whereish.threads import cores
 
 Folder = Annotated[
     Path | None,
@@ -56,6 +55,10 @@ def serve(
     database: DatabaseUrl = None,
     workers: Annotated[
         int | None, typer.Option(help="Solves at a time; as many as cores if not given.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Solve on a Ray cluster that is there already: auto or HOST:PORT."),
     ] = None,
     retention: Annotated[
         str, typer.Option(help="How long finished jobs are kept, like 90m, 24h or 7d.")
@@ -114,15 +117,13 @@ def serve(
     as_number("memory", memory, unit="GB")
     as_number("time-limit", time_limit, unit="seconds")
     settings = Settings(
-        folder or default_folder(), host, port, database,
-        cores() if workers is None else workers,
-        duration_s(retention),
+        folder or default_folder(), host, port, database, workers, duration_s(retention),
         Limits(
             body_bytes=body, places=places, memory_gb=memory, time_limit_s=time_limit, queue=queue,
             jobs_per_key=jobs, posts_per_minute=rate, reads_per_second=reads,
             streams_per_key=streams,
         ),
-        tuple(allow_host or ()), tiles, tiles_credit,
+        tuple(allow_host or ()), tiles, tiles_credit, cluster,
     )  # fmt: skip
     start_logging(level)
     if database is not None and SECRET_VARIABLE not in os.environ:

@@ -22,6 +22,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from whereish.errors import InputError
+from whereish.service.afar import FarWorkers
 from whereish.service.database import DatabaseError
 from whereish.service.jobs import Jobs
 from whereish.service.sealing import SealError
@@ -68,7 +69,9 @@ class Queue:
     def __init__(self, settings: Settings, jobs: Jobs) -> None:
         self._settings = settings
         self._jobs = jobs
-        self._workers = Workers(settings.folder)
+        self._workers = (
+            Workers(settings.folder) if settings.cluster is None else FarWorkers(settings.cluster)
+        )
         self._stop = threading.Event()
         self._running: dict[str, Any] = {}
         self._ending: set[str] = set()
@@ -81,8 +84,16 @@ class Queue:
         return self._started and self._workers.work
 
     def start(self) -> None:
-        """Take up what was left, and begin."""
+        """Take up what was left, and begin.
+
+        Raises
+        ------
+        InputError
+            If the cluster or the database is not one that can be used.
+        """
         global _building
+        cores = self._workers.start()
+        workers = cores if self._settings.workers is None else self._settings.workers
         _building = self._build
         url = self._settings.database
         if url is None:
@@ -94,7 +105,7 @@ class Queue:
             # A newer version takes up what an older one has left.
             "application_version": "1",
             "log_level": logging.getLevelName(logging.getLogger("dbos").level),
-            "max_executor_threads": self._settings.workers + 8,
+            "max_executor_threads": workers + 8,
             "enable_otlp": False,
         }
         event.listen(Engine, "connect", _overwrite_what_is_deleted)
@@ -103,7 +114,7 @@ class Queue:
             DBOS.launch()
             DBOS.register_queue(
                 _QUEUE,
-                worker_concurrency=self._settings.workers,
+                worker_concurrency=workers,
                 polling_interval_sec=0.1,
                 on_conflict="always_update",
             )

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from whereish.errors import InputError
 from whereish.places.checks import as_number, as_whole
-from whereish.threads import cores
 
 SECRET_VARIABLE = "WHEREISH_SECRET"  # noqa: S105
 DATABASE_VARIABLE = "WHEREISH_DATABASE"
@@ -56,7 +55,8 @@ class Settings:
     database
         A PostgreSQL URL, for several servers; None for the embedded SQLite file.
     workers
-        How many solves may run at a time, each in a process of its own.
+        How many solves may run at a time, each in a process of its own; None for as many as there
+        are cores, here or on the cluster.
     retention_s
         How long a finished job and its file are kept when nobody deletes them.
     hosts
@@ -64,22 +64,26 @@ class Settings:
     tiles
         A tile address or a local PMTiles file that the page may show; none unless set. Who made
         them is named on the map.
+    cluster
+        ``auto`` or HOST:PORT of a Ray cluster that solves; None for this machine.
     """
 
     folder: Path
     host: str = "127.0.0.1"
     port: int = 8765
     database: str | None = None
-    workers: int = field(default_factory=cores)
+    workers: int | None = None
     retention_s: float = 86_400.0
     limits: Limits = Limits()
     hosts: tuple[str, ...] = ()
     tiles: str | None = None
     tiles_credit: str = ""
+    cluster: str | None = None
     name: str = field(default_factory=socket.gethostname)
 
     def __post_init__(self) -> None:
-        as_whole("workers", self.workers)
+        if self.workers is not None:
+            as_whole("workers", self.workers)
         as_number("retention_s", self.retention_s, unit="seconds")
         if self.retention_s > _LONGEST_S:
             raise InputError("retention must be at most ten years: files are for devices to keep")
