@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import socket
+import time
 from typing import Any
 
-from whereish.errors import InputError
+from whereish.errors import InputError, SolveError
+
+_KNOCKS = 5
 
 
 def join_cluster(address: str) -> Any:
@@ -38,7 +41,32 @@ def join_cluster(address: str) -> Any:
             f"cluster must be the address of a Ray cluster that answers, got {address} "
             f"({type(wrong).__name__}): ray start --head starts one"
         ) from None
+    _keep_standard_output(ray)
     return ray
+
+
+def _keep_standard_output(ray: Any) -> None:
+    """Have Ray say on standard error what became of its workers: ours is for answers."""
+    worker: Any = getattr(getattr(ray, "_private", None), "worker", None)
+    show = getattr(worker, "print_to_stdstream", None)
+    if show is not None:
+        worker.print_to_stdstream = lambda data, *more, **named: show(
+            {**data, "is_err": True}, *more, **named
+        )
+
+
+def check_cluster(ray: Any) -> None:
+    """Raise SolveError if the head of the cluster is gone.
+
+    To be asked now and then while waiting: a minute later Ray would end the whole process.
+    """
+    address = ray.get_runtime_context().gcs_address
+    for _ in range(_KNOCKS):
+        if _answers(address):
+            return
+        time.sleep(1.0)
+    leave_cluster(ray)
+    raise SolveError("the cluster is gone: nothing answers where its head was")
 
 
 def leave_cluster(ray: Any) -> None:
@@ -51,14 +79,19 @@ def _check_answers(address: str) -> None:
     """Raise InputError at once where nobody listens: Ray itself would wait for minutes."""
     if address == "auto":
         return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        with socket.create_connection((host, int(port)), timeout=5):
-            return
-    except (OSError, ValueError, OverflowError):
+    if not _answers(address.removeprefix("ray://")):
         raise InputError(
             f"cluster must be auto, or HOST:PORT of a Ray cluster that answers, got {address}"
-        ) from None
+        )
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=5):
+            return True
+    except (OSError, ValueError, OverflowError):
+        return False
 
 
 def machines_of(ray: Any) -> list[tuple[str, int]]:

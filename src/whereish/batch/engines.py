@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeVar
 
-from whereish.cluster import join_cluster, leave_cluster
+from whereish.cluster import check_cluster, join_cluster, leave_cluster
 from whereish.errors import InputError, SolveError
 from whereish.threads import cores
 
@@ -137,6 +137,8 @@ class RayEngine:
                 return
             try:
                 done, _ = ray.wait(list(under_way), timeout=0.5)
+                if not done:
+                    check_cluster(ray)
                 for reference in done:
                     piece = under_way.pop(reference)
                     try:
@@ -147,10 +149,9 @@ class RayEngine:
                         ray.exceptions.OutOfMemoryError,
                     ):
                         yield piece, Lost()
-            except (ray.exceptions.RaySystemError, ConnectionError, RuntimeError) as wrong:
+            except (SolveError, ray.exceptions.RaySystemError, ConnectionError, RuntimeError):
                 raise SolveError(
-                    f"the cluster is gone ({type(wrong).__name__}): what is done is kept, and the "
-                    "same command does the rest"
+                    "the cluster is gone: what is done is kept, and the same command does the rest"
                 ) from None
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from whereish.cluster import join_cluster, machines_of
+from whereish.cluster import check_cluster, join_cluster, machines_of
 from whereish.errors import SolveError
 from whereish.places import Array
 from whereish.solvers.blocks import Program
@@ -162,6 +162,7 @@ class RayTeam:
             try:
                 while not ray.wait([call], timeout=_LOOK_S)[0]:
                     self._pass_on_halt()
+                    check_cluster(ray)
                 answer = _ours(ray.get(call))
                 self._deaths[i] = 0
                 return answer
