@@ -52,6 +52,7 @@ class Iterate:
         """Put together what all say of their blocks."""
         self.reduced = np.minimum.reduce([one.reduced for one in told])
         self.loss = float(self._sum([one.loss for one in told])[0])
+        self.totals = self._sum([one.totals for one in told])
         self.largest = np.concatenate([one.largest for one in told])
         self.most = max(one.most for one in told)
         self.rows = sum(one.rows for one in told)
@@ -155,17 +156,20 @@ class Iterate:
         self.used, self.part, self.b, self.mu, self.room = snapshot
         self._hear(self.team.ask("restore"))
 
-    def private(self) -> float:
-        """Mix the mechanism nearby that is private on all pairs; return its loss."""
-        team = self.team
-        totals = self._sum(team.ask("totals"))
-        interior = self.program.start[self.used].sum(axis=0)
-        share = max(team.ask("private", totals, interior))
-        return float(self._sum(team.ask("mix", share))[0])
+    def private(self) -> tuple[float, float]:
+        """Find the mechanism nearby that is private on all pairs.
 
-    def keep(self) -> None:
-        """Remember what was mixed as the best so far."""
-        self.team.ask("keep")
+        Return its loss, and the share of the interior point in it.
+        """
+        interior = self.program.start[self.used].sum(axis=0)
+        shares, both = zip(*self.team.ask("private", self.totals, interior), strict=True)
+        loss, inside = self._sum(list(both))
+        share = max(shares)
+        return float(loss + share * (inside - loss)), share
+
+    def keep(self, share: float) -> None:
+        """Have what was found remembered as the best so far."""
+        self.team.ask("keep", share)
 
     def found(self) -> tuple[Numbers, Array]:
         """Return the outputs of the best so far, and its (outputs, inputs) matrix."""

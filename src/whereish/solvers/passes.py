@@ -193,18 +193,24 @@ def by_part(bounds, values):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def told(bounds, s):
-    """Return the least reduced costs, each part's loss, the columns' largest entries, the rows."""
+    """Return the least reduced costs, each part's loss and totals, the largest entries, the rows.
+
+    A part's totals are what its columns add up to; the largest entries are those of each column.
+    """
     m, n = s.k.shape
-    reduced, loss, largest = np.full(n, np.inf), np.zeros((len(bounds) - 1, 1)), np.zeros(m)
+    parts = len(bounds) - 1
+    reduced, loss, largest = np.full(n, np.inf), np.zeros((parts, 1)), np.zeros(m)
+    totals = np.zeros((parts, n))
     most, rows = 0, 0
     for part in range(len(bounds) - 1):
         for z in range(bounds[part], bounds[part + 1]):
             most, rows = max(most, s.count[z]), rows + s.count[z]
             for x in range(n):
                 loss[part, 0] += s.cost[z, x] * s.k[z, x]
+                totals[part, x] += s.k[z, x]
                 largest[z] = max(largest[z], s.k[z, x])
                 reduced[x] = min(reduced[x], s.reduced[z, x])
-    return reduced, loss, largest, most, rows
+    return reduced, loss, totals, largest, most, rows
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -39,6 +39,7 @@ class Told(NamedTuple):
 
     reduced: Array  # the least c - A'y of any block, for each input
     loss: Sums
+    totals: Sums  # what the columns add up to
     largest: Array  # entry of each block's column
     most: int  # rows of any block
     rows: int
@@ -51,7 +52,7 @@ class Share:
     CHANGES = frozenset(
         {
             "add", "advance", "begin", "correct", "direct", "drop", "factor", "grow", "keep",
-            "limit", "mix", "private", "restore", "settle", "snapshot",
+            "limit", "private", "restore", "settle", "snapshot",
         }
     )  # fmt: skip
 
@@ -76,8 +77,8 @@ class Share:
 
     def told(self) -> Told:
         """Return how the blocks are."""
-        reduced, loss, largest, most, rows = passes.told(self.bounds, self.s)
-        return Told(reduced, self._summed(loss), largest, most, rows)
+        reduced, loss, totals, largest, most, rows = passes.told(self.bounds, self.s)
+        return Told(reduced, self._summed(loss), self._summed(totals), largest, most, rows)
 
     # A step.
 
@@ -193,25 +194,20 @@ class Share:
 
     # The private mechanism nearby.
 
-    def totals(self) -> Sums:
-        """Return what the columns add up to."""
-        return self._summed(passes.by_part(self.bounds, self.s.k))
+    def private(self, totals: Array, interior: Array) -> tuple[float, Sums]:
+        """Return which share of an interior point makes the columns private on all pairs.
 
-    def private(self, totals: Array, interior: Array) -> float:
-        """Return which share of an interior point makes the columns private on all pairs."""
+        Also the loss of both, of which the mixture's is a mixture.
+        """
         self.k, self.interior = self.s.k / totals, self.program.start[self.used] / interior
-        return float(passes.shortfall(self.k, self.interior, self.program.pairs))
+        share = float(passes.shortfall(self.k, self.interior, self.program.pairs))
+        both = [(self.s.cost * columns).sum(axis=1) for columns in (self.k, self.interior)]
+        return share, self._summed(passes.by_part(self.bounds, np.column_stack(both)))
 
-    def mix(self, share: float) -> Sums:
-        """Mix in that share; return the loss."""
-        if share > 0:
-            self.k = self.k + share * (self.interior - self.k)
-        loss = (self.s.cost * self.k).sum(axis=1, keepdims=True)
-        return self._summed(passes.by_part(self.bounds, loss))
-
-    def keep(self) -> None:
-        """Remember what was mixed as the best so far."""
-        self.best = (self.used, self.k)
+    def keep(self, share: float) -> None:
+        """Mix in a share of the interior point, and remember that as the best so far."""
+        mixed = self.k + share * (self.interior - self.k) if share > 0 else self.k
+        self.best = (self.used, mixed)
 
     def found(self) -> tuple[Numbers, Array]:
         """Return the outputs and columns of the best so far."""

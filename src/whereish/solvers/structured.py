@@ -310,10 +310,10 @@ class _Solve:
 
     def note(self) -> float:
         """Keep the private mechanism of now if it is the best so far; return its loss."""
-        loss = self.at.private()
+        loss, share = self.at.private()
         if loss < self.loss:
             self.loss = loss
-            self.at.keep()
+            self.at.keep(share)
         return loss
 
     def price(self, tolerance: float, thorough: bool, final: bool) -> NDArray[np.int64]:
