@@ -125,6 +125,28 @@ def test_a_second_run_does_what_is_missing_or_changed_only(tmp_path: Path) -> No
     assert len(summary(tmp_path / "out")) == 11
 
 
+def test_a_profile_with_other_places_gets_its_own_and_is_told(tmp_path: Path) -> None:
+    who = people(9)
+    moved = people(1, seed=5)["user-0000"]
+    source = table(tmp_path, {**who, "user-0003": moved})
+    done = CliRunner().invoke(
+        app, ["batch", str(source), "-o", str(tmp_path / "out"), "--epsilon", "1.07"]
+    )
+    assert done.exit_code == 0
+    assert "one has other places than the rest" in done.stderr
+    rows = {row["user"]: row for row in summary(tmp_path / "out")}
+    assert len({row["places_id"] for row in rows.values()}) == 2
+    other = rows.pop("user-0003")["places_id"]
+    assert {row["places_id"] for row in rows.values()}.isdisjoint({other})
+    mechanism, _ = wh.load_mechanism(tmp_path / "out" / "user-0003.whereish")
+    assert mechanism.inputs.same_as(moved.places)
+    alone = wh.optimal(moved.places, moved.prior, 1.07)
+    assert np.array_equal(mechanism.counts, alone.counts)
+    # Back at home, theirs alone is built again.
+    again = run(table(tmp_path, who), tmp_path / "out")
+    assert (again.built, again.kept, again.elsewhere) == (1, 8, 0)
+
+
 def test_a_bad_profile_does_not_stop_the_rest(tmp_path: Path) -> None:
     write_profiles(tmp_path / "folder", people(5))
     (tmp_path / "folder" / "bad.csv").write_text("x_km,y_km,prior\n0,0,0.5\n1,0,0.6\n")

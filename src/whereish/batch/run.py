@@ -11,9 +11,9 @@ import hashlib
 import json
 import re
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import IO, Any
 
 import numpy as np
@@ -59,6 +59,7 @@ class Row:
     bytes: int | None = None
     digest: str | None = None
     problem: str | None = None
+    places_id: str | None = None  # the same for people on the same places
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,25 @@ class Batch:
     built: int = 0
     kept: int = 0
     failed: int = 0
-    settings: int = 0
     seconds: float = 0.0
+    by_places: Counter[str] = field(default_factory=Counter)
 
     @property
     def ended(self) -> int:
         """Of how many people something came."""
         return self.built + self.kept + self.failed
+
+    @property
+    def settings(self) -> int:
+        """How many sets of places there are."""
+        return len(self.by_places)
+
+    @property
+    def elsewhere(self) -> int:
+        """How many people have other places than most, if most have the same."""
+        ((_, most),) = self.by_places.most_common(1) or [("", 0)]
+        everybody = self.by_places.total()
+        return everybody - most if 2 * most > everybody else 0
 
 
 def run_batch(
@@ -130,6 +143,7 @@ def run_batch(
                 if person.profile is None:
                     note(Row(person.user, "", FAILED, problem=person.problem))
                     continue
+                batch.by_places[places_id(person.profile.places)] += 1
                 digest = digest_of(person.profile, level)
                 row = journal.done(person.user, digest)
                 if row is not None:
@@ -138,7 +152,7 @@ def run_batch(
                     continue
                 yield person.user, digest, person.profile
 
-        pieces = _pieces(wanted(), level, output, batch)
+        pieces = _pieces(wanted(), level, output)
         for piece, rows in engine.run(build, pieces):
             if isinstance(rows, Lost):
                 # One of them may have been too much for a worker; the others need not suffer.
@@ -167,7 +181,7 @@ def build(piece: Piece) -> list[Row]:
             )  # fmt: skip
         except WhereishError:
             made = [None] * len(piece.users)  # one of them: each alone tells which
-    rows = []
+    rows, where = [], places_id(places)
     for user, digest, prior, mechanism in zip(
         piece.users, piece.digests, piece.priors, made, strict=True
     ):
@@ -180,14 +194,19 @@ def build(piece: Piece) -> list[Row]:
                 )  # fmt: skip
             content = mechanism_bytes(found, prior if level.keep_prior else None)
         except WhereishError as wrong:
-            rows.append(Row(user, "", FAILED, len(places), digest=digest, problem=str(wrong)))
+            rows.append(
+                Row(
+                    user, "", FAILED, len(places), digest=digest, problem=str(wrong),
+                    places_id=where,
+                )
+            )  # fmt: skip
             continue
         piece.output.write(file_name(user), content)
         told = found.build
         rows.append(
             Row(
                 user, file_name(user), DONE, len(places), quality_loss(found, prior),
-                told.lower_bound_km, told.gap, told.seconds, len(content), digest,
+                told.lower_bound_km, told.gap, told.seconds, len(content), digest, None, where,
             )
         )  # fmt: skip
     return rows
@@ -222,12 +241,16 @@ def places_digest(places: Places) -> bytes:
     return digest.digest()
 
 
+def places_id(places: Places) -> str:
+    """Return a short name of a set of places in its order."""
+    return places_digest(places).hex()[:12]
+
+
 def _pieces(
-    people: Iterable[tuple[str, str, Profile]], level: Level, output: Output, batch: Batch
+    people: Iterable[tuple[str, str, Profile]], level: Level, output: Output
 ) -> Iterator[Piece]:
     """Put people on the same places together, as they come."""
     waiting: OrderedDict[bytes, list[tuple[str, str, Profile]]] = OrderedDict()
-    settings: set[bytes] = set()
     count = 0
 
     def piece(group: list[tuple[str, str, Profile]]) -> Piece:
@@ -237,8 +260,6 @@ def _pieces(
 
     for one in people:
         key = places_digest(one[2].places)
-        settings.add(key[:8])
-        batch.settings = len(settings)
         waiting.setdefault(key, []).append(one)
         count += 1
         if len(waiting[key]) >= _TOGETHER or count > _WAITING:
@@ -261,8 +282,9 @@ def _one_by_one(piece: Piece) -> Iterator[Piece]:
 
 def _lost(piece: Piece) -> list[Row]:
     problem = "its worker died three times: it may need more memory than there is"
+    n, where = len(piece.places), places_id(piece.places)
     return [
-        Row(user, "", FAILED, len(piece.places), digest=digest, problem=problem)
+        Row(user, "", FAILED, n, digest=digest, problem=problem, places_id=where)
         for user, digest in zip(piece.users, piece.digests, strict=True)
     ]
 
@@ -345,7 +367,7 @@ class _journal:  # noqa: N801
         self._flush()
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
-        names = [field.name for field in fields(Row)]
+        names = [each.name for each in fields(Row)]
         table.writerow(names)
         for user in sorted(users):
             row = self._rows[user]

@@ -99,6 +99,12 @@ def batch(
         say(f"  {row.user}: {row.problem}")
     if len(problems) > 20:
         say(f"  and {len(problems) - 20:,} more: see the summary")
+    if done.elsewhere:
+        who = "one has" if done.elsewhere == 1 else f"{done.elsewhere:,} have"
+        say(
+            f"{who} other places than the rest, and got a mechanism on those: see places_id in "
+            "the summary"
+        )
     say(
         f"{done.built:,} built, {done.kept:,} were there, {done.failed:,} failed, in "
         f"{done.seconds:,.1f} s. The summary is {output.rstrip('/')}/summary.csv"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import platform
@@ -51,7 +52,7 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
         "prior_sha256": None if prior is None else digest(prior),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
-            "whereish": metadata.version("whereish"),
+            "whereish": _version(),
             "python": platform.python_version(),
             "numpy": np.__version__,
         },
@@ -63,6 +64,12 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
         facts["worst_slack"] = seen.slack
         facts["worst_slack_at"] = {"places": list(seen.pair), "output": seen.output}
     return facts
+
+
+@functools.cache
+def _version() -> str:
+    """Return our version: looking it up takes longer than many a solve."""
+    return metadata.version("whereish")
 
 
 def losses(mechanism: Mechanism, prior: Array | None) -> dict[str, float | None]:

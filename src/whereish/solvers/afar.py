@@ -32,8 +32,8 @@ _PLACING_S, _REPLACING_S, _LOOK_S = 60.0, 15.0, 0.2
 class Member:
     """What runs on a machine of the cluster."""
 
-    def __init__(self, of: tuple[Ground, Array], span: Node, parts: int, threads: int) -> None:
-        ground, prior = copy.deepcopy(of)  # see `_ours`
+    def __init__(self, ground: Ground, prior: Array, span: Node, parts: int, threads: int) -> None:
+        ground, prior = copy.deepcopy((ground, prior))  # see `_ours`
         self._program = Program(ground, prior, threads, ThreadPoolExecutor(threads))
         self._share = Share(self._program, *span, parts)
 
@@ -82,10 +82,12 @@ class RayTeam:
         self.spans: Sequence[Node] = [
             (parts * i // count, parts * (i + 1) // count) for i in range(count)
         ]
-        prior = np.empty_like(program.prior)
-        prior[program.ground.order] = program.prior
-        self._of = self._ray.put((program.ground, prior))
-        self.moved.sent += count * _bytes(vars(program.ground))
+        # The prior does not go through Ray's store, which may end up on a disk.
+        ground = copy.copy(program.ground)
+        vars(ground).pop("tight", None)  # for the beginning, which is made here
+        self._ground, self._prior = self._ray.put(ground), np.empty_like(program.prior)
+        self._prior[program.ground.order] = program.prior
+        self.moved.sent += count * _bytes(vars(ground))
         self._cores = [cores for _, cores in machines]
         self._members = [self._member(i, cores, name) for i, (name, cores) in enumerate(machines)]
         self._states: list[Any] = [None] * count
@@ -110,7 +112,7 @@ class RayTeam:
                 machine, soft=True
             )
         actor = self._ray.remote(**options)(Member)
-        return actor.remote(self._of, self.spans[i], self._parts, self._cores[i])
+        return actor.remote(self._ground, self._prior, self.spans[i], self._parts, self._cores[i])
 
     @property
     def moved_bytes(self) -> int:
@@ -149,6 +151,14 @@ class RayTeam:
                 member.ask.remote(what, *own)
                 for member, own in zip(self._members, arguments, strict=True)
             ]
+            with contextlib.suppress(
+                ray.exceptions.GetTimeoutError,
+                ray.exceptions.RayActorError,
+                ray.exceptions.ObjectLostError,
+            ):
+                answers = ray.get(calls, timeout=_LOOK_S)
+                self._deaths = [0] * len(calls)
+                return [_ours(answer) for answer in answers]
             return [self._answer(i, call, what, arguments[i]) for i, call in enumerate(calls)]
         except (ray.exceptions.RaySystemError, ConnectionError) as wrong:
             raise SolveError(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whereish.places import Array
-from whereish.solvers.guesses import first_rows, near_order, shortest_ways
+from whereish.solvers.guesses import first_rows, near_order, shortest_ways, tight
 from whereish.solvers.kernels import NEAR, Pairs
 
 _FAR = 400.0  # a start of exp(-100) is small enough, and min(d, 400) is as private as d
@@ -47,10 +47,15 @@ class Ground:
 
     def prepare(self) -> None:
         """Work out everything now, not when it is asked for: threads may ask at a time."""
-        _ = self.ways
+        _ = self.ways, self.tight
 
     @cached_property
     def ways(self) -> tuple[Array, NDArray[np.int32]]:
         """The length of the shortest way along the pairs, and the last place but one on it."""
         lengths, before = shortest_ways(self.n, self.edges, self.exponents)
         return lengths, before
+
+    @cached_property
+    def tight(self) -> list[tuple[Array, Array]]:
+        """Where every solve begins, whatever the prior: see `whereish.solvers.guesses.tight`."""
+        return tight(self.ways[0])

@@ -125,41 +125,46 @@ def shortest_ways(n: int, edges: Any, exponents: Any) -> Any:
     return lengths, before
 
 
-def likely_outputs(prior: Array, loss: Array, lengths: Array) -> NDArray[np.int64]:
-    """Guess the outputs in use: those of the tight-constraints mechanism after its best remap.
+def tight(lengths: Array) -> list[tuple[Array, Array]]:
+    """Return what tight-constraints mechanisms are made of: exp(-eps d), and weights of its rows.
 
     ``lengths`` are those of the shortest ways along the pairs: with a dilation they, and not the
-    distances, say what may be told apart. At this epsilon, and at one a little smaller: together
-    they miss half as many as the first alone, and an output missed costs more iterations than
-    one too many.
+    distances, say what may be told apart. At this epsilon, and at one a little smaller.
+    """
+    found = []
+    for share in (1.0, _LESS):
+        kernel = np.exp(-share * lengths)
+        # Not by numpy: what its mathematics finds depends on the number of its threads, and the
+        # sign of a weight decides here.
+        weights = _solved(kernel.copy(), np.ones(len(kernel)))
+        if not np.isfinite(weights).all():
+            weights = np.ones(len(kernel))
+        found.append((kernel, weights))
+    return found
+
+
+def likely_outputs(prior: Array, loss: Array, of: list[tuple[Array, Array]]) -> NDArray[np.int64]:
+    """Guess the outputs in use: those of the tight-constraints mechanism after its best remap.
+
+    At both epsilons: together they miss half as many as the first alone, and an output missed
+    costs more iterations than one too many.
     """
     likely = np.zeros(loss.shape[1], dtype=bool)
-    for share in (1.0, _LESS):
-        _, weights, best = _tight(prior, loss, lengths, share)
-        likely[best[weights > 0]] = True
+    for kernel, weights in of:
+        likely[_least(prior, kernel, loss)[weights > 0]] = True
     return np.flatnonzero(likely)
 
 
-def likely_columns(prior: Array, loss: Array, lengths: Array) -> Array:
+def likely_columns(prior: Array, loss: Array, of: list[tuple[Array, Array]]) -> Array:
     """Guess the columns of these outputs: those of that mechanism at the smaller epsilon.
 
     They are inside all pairs. For an input they add up to 1 at most.
     """
-    kernel, weights, best = _tight(prior, loss, lengths, _LESS)
+    kernel, weights = of[-1]
     columns = np.zeros(loss.T.shape)
+    best = _least(prior, kernel, np.ascontiguousarray(loss))
     np.add.at(columns, best, np.maximum(weights, 0.0)[:, None] * kernel)
     return np.asarray(columns / columns.sum(axis=0).max())
-
-
-def _tight(prior: Array, loss: Array, lengths: Array, share: float) -> tuple[Any, Any, Any]:
-    """Return exp(-share eps d), the weights with which its rows add up to 1, and a remap."""
-    kernel = np.exp(-share * lengths)
-    # Not by numpy: what its mathematics finds depends on the number of its threads, and the sign
-    # of a weight decides here.
-    weights = _solved(kernel.copy(), np.ones(len(kernel)))
-    if not np.isfinite(weights).all():
-        weights = np.ones(len(kernel))
-    return kernel, weights, _least(prior, kernel, loss)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -35,7 +35,7 @@ class Iterate:
         self.used, self.part = outputs[order], part[order]
         start = program.start[self.used]
         ground = program.ground
-        likely = likely_columns(program.prior, ground.loss[:, self.used], ground.ways[0])
+        likely = likely_columns(program.prior, ground.loss[:, self.used], ground.tight)
         start = 0.5 * (start / start.sum(axis=0) + likely)
         loss = float((program.cost[self.used] * start).sum())
         rows = len(program.first)

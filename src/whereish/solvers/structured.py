@@ -173,7 +173,7 @@ def solve_on(
             if program.m <= _FEW:
                 seeds = np.arange(program.m)
             else:
-                seeds = likely_outputs(program.prior, ground.loss, ground.ways[0])
+                seeds = likely_outputs(program.prior, ground.loss, ground.tight)
             parts = parts_of(program.n, len(seeds))
             with _team(program, parts, cluster) as team:
                 at = Iterate(program, seeds, team, parts)
