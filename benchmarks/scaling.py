@@ -25,6 +25,7 @@ import numpy as np
 import whereish as wh
 from whereish.batch import Level, open_engine, open_output, run_batch
 from whereish.cluster import join_cluster, leave_cluster
+from whereish.mechanisms import mechanism_bytes
 from whereish.profiles import People, write_profiles
 from whereish.solvers import Structured, afar, prepare, shares, solve_on
 
@@ -36,7 +37,7 @@ Row = dict[str, Any]
 
 
 def grid(n: int) -> wh.Places:
-    columns = {9: 3, 20: 5, 25: 5, 50: 10, 75: 15, 100: 10, 200: 20, 300: 20, 400: 20}[n]
+    columns = {9: 3, 20: 5, 25: 5, 50: 10, 75: 15, 100: 10, 200: 20, 300: 20, 400: 20, 1000: 40}[n]
     return wh.Places.from_xy([[0.658 * (i % columns), 0.712 * (i // columns)] for i in range(n)])
 
 
@@ -102,6 +103,8 @@ def batch(source: Path, output: Path, tell: Callable[[float], object], **where: 
         )  # fmt: skip
     finally:
         engine.close()
+    if not done.built:
+        return {"built": 0, "failed": done.failed, "seconds": time.perf_counter() - start}
     warm = [when for when in ended if when > ended[0] + 0.01]
     return {
         "built": done.built,
@@ -214,6 +217,8 @@ def many(count: int, folder: Path) -> Row:
     row = batch(source, folder / "many", show(f"{count} profiles"), workers=2)
     seen = memory.end()
     quarters = [part for part in np.array_split(np.array(seen), 4) if len(part)]
+    again = batch(source, folder / "many", show("once more"), workers=2)
+    row["kept_a_second"] = count / again["seconds"]
     row["memory_mb"] = [
         {"here": float(np.median(part[:, 1])), "worker": float(np.median(part[:, 2]))}
         for part in quarters
@@ -221,7 +226,8 @@ def many(count: int, folder: Path) -> Row:
     print(
         f"\r{count:,} profiles of 9 places: {row['seconds']:.0f} s, {row['a_second']:.0f} a second;"
         " MB in each quarter of the run, here and in the largest worker: "
-        + ", ".join(f"{one['here']:.0f} and {one['worker']:.0f}" for one in row["memory_mb"]),
+        + ", ".join(f"{one['here']:.0f} and {one['worker']:.0f}" for one in row["memory_mb"])
+        + f". Once more, with nothing to do: {row['kept_a_second']:,.0f} a second",
         file=sys.stderr,
     )
     return row
@@ -240,11 +246,16 @@ def costs(folder: Path) -> list[Row]:
             row["shared_s" if shared else "alone_s"] = 1 / told["a_second"]
         files = [file.stat().st_size for file in output.glob("*.whereish")]
         row["file_kb"] = float(np.mean(files)) / 1e3
+        without = [
+            len(mechanism_bytes(wh.load_mechanism(file)[0], None))
+            for file in list(output.glob("*.whereish"))[:8]
+        ]
+        row["file_without_prior_kb"] = float(np.mean(without)) / 1e3
         rows.append(row)
         print(
             f"\ra person of {n} places: {1000 * row['shared_s']:.0f} ms of a core on places that "
             f"others share, {1000 * row['alone_s']:.0f} ms on their own; a file of "
-            f"{row['file_kb']:.0f} kB",
+            f"{row['file_kb']:.0f} kB, {row['file_without_prior_kb']:.0f} kB without the prior",
             file=sys.stderr,
         )
     return rows
@@ -274,16 +285,16 @@ def timed_steps(n: int) -> tuple[Structured, list[tuple[float, int, int]]]:
 
     plain.factor, plain.advance = begin, end
     try:
-        limit = 60.0 if n > 200 else None
+        limit = None if n <= 200 else 60.0 if n <= 400 else 150.0
         return solve_on(ground, prior / prior.sum(), threads=1, time_limit_s=limit), spent
     finally:
         plain.factor, plain.advance = factor, advance
 
 
-def blocks() -> list[Row]:
+def blocks(sizes: list[int]) -> list[Row]:
     """What a block costs in a step, and holds."""
     rows = []
-    for n in (75, 100, 200, 400):
+    for n in sizes:
         found, spent = timed_steps(n)
         rows.append({
             "places": n,
@@ -319,8 +330,11 @@ def draw(told: Row, path: Path) -> None:
     names = ["1 process", "2 processes", "Ray, 2 nodes"]
     left.bar(names, rates, color="#3b6ea5", width=0.55)
     left.plot([-0.3, 2.3], [2 * rates[0]] * 2, "--", color="#999999", label="twice one process")
-    left.set(ylabel="people a second", title="200 people of 50 places, exact")
-    left.legend(frameon=False)
+    for at, rate in enumerate(rates):
+        left.annotate(f"{rate:.0f}", (at, rate), ha="center", va="bottom")
+    left.set(ylabel="people a second", title="People of 50 places, exact")
+    left.set_ylim(0, 2.4 * rates[0])
+    left.legend(frameon=False, loc="upper left")
     sizes = [row["places"] for row in told["costs"]]
     for key, label, colour in (
         ("shared_s", "places shared with others", "#3b6ea5"),
@@ -367,7 +381,9 @@ def main() -> None:
     options.add_argument("--many", type=int, default=10_000)
     options.add_argument("--places", type=int, default=200)
     options.add_argument("--picture", type=Path)
+    options.add_argument("--large", action="store_true", help="a block of 1,000 places as well")
     asked = options.parse_args()
+    sizes = [75, 100, 200, 400, *([1000] if asked.large else [])]
     folder = Path(tempfile.mkdtemp(prefix="whereish-scaling-"))
     nodes = Nodes()
     try:
@@ -377,7 +393,7 @@ def main() -> None:
         }
         leave_cluster(join_cluster(nodes.address))
         nodes.stop()
-        told |= {"many": many(asked.many, folder), "costs": costs(folder), "blocks": blocks()}
+        told |= {"many": many(asked.many, folder), "costs": costs(folder), "blocks": blocks(sizes)}
     finally:
         nodes.stop()
         shutil.rmtree(folder, ignore_errors=True)

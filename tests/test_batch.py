@@ -87,6 +87,8 @@ def test_everybody_gets_what_they_would_get_alone(tmp_path: Path) -> None:
         assert float(rows[user]["loss_km"]) == pytest.approx(
             wh.quality_loss(alone, profile.prior), abs=1e-9
         )
+        assert 0 < float(rows[user]["bound_km"]) <= float(rows[user]["loss_km"]) * (1 + 1e-12)
+        assert float(rows[user]["gap"]) < 1e-6
 
 
 def test_neither_order_nor_workers_nor_form_matter(tmp_path: Path) -> None:

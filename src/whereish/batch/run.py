@@ -22,7 +22,7 @@ from whereish.batch.engines import Engine, Lost
 from whereish.batch.output import Folder, Output, alone
 from whereish.errors import InputError, WhereishError
 from whereish.measures import quality_loss
-from whereish.mechanisms import SUFFIX, Mechanism, mechanism_bytes, optimal, optimal_each
+from whereish.mechanisms import SUFFIX, Mechanism, how_far, mechanism_bytes, optimal, optimal_each
 from whereish.places import Array, Places
 from whereish.profiles import People, Profile
 
@@ -192,6 +192,8 @@ def build(piece: Piece) -> list[Row]:
                     places, prior, level.epsilon, level.dilation,
                     method=level.method, tolerance=level.tolerance,
                 )  # fmt: skip
+            if found.proof is None and level.method == "exact":
+                found = how_far(found, prior, tolerance=level.tolerance)
             content = mechanism_bytes(found, prior if level.keep_prior else None)
         except WhereishError as wrong:
             rows.append(

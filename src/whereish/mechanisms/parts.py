@@ -23,7 +23,7 @@ from whereish.solvers import Multipliers, estimate, solve_structured
 
 _SMALLEST_PART = 50
 _SECONDS = 60.0
-_TOLERANCE = 1e-4
+TOLERANCE = 1e-4
 
 
 def proof_by_parts(
@@ -33,6 +33,7 @@ def proof_by_parts(
     metric: Array,
     time_limit_s: float | None = None,
     progress: Callable[[int, int], object] | None = None,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Proof, float]:
     """Return the best proof of a lower bound that the time allows, and the bound.
 
@@ -55,7 +56,7 @@ def proof_by_parts(
         spanner = greedy_spanner(inside, 1.0)
         solved = solve_structured(
             prior[part], loss[part], spanner.edges, epsilon * spanner.lengths, epsilon * inside,
-            _TOLERANCE, left,
+            tolerance, left,
         )  # fmt: skip
         y = solved.multipliers
         found.append(Multipliers(y.output, names[y.left], names[y.right], y.value))
@@ -101,6 +102,7 @@ def how_far(
     *,
     time_limit_s: float | None = None,
     progress: Callable[[int, int], object] | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Mechanism:
     """Return a mechanism with the best lower bound on the loss that can be afforded.
 
@@ -114,6 +116,8 @@ def how_far(
         (inputs, outputs) d_Q; Euclidean distance if not given.
     progress
         Called with how many parts are done, and how many there are.
+    tolerance
+        How near to the best bound of each part is near enough.
     """
     if not isinstance(mechanism, Mechanism):
         raise InputError(f"how_far needs a Mechanism, got {type(mechanism).__name__}")
@@ -124,8 +128,9 @@ def how_far(
     weights = as_prior(prior, len(mechanism.inputs))
     loss = loss_between("quality_metric", quality_metric, mechanism.inputs, mechanism.outputs)
     proof, bound = proof_by_parts(
-        weights, loss, mechanism.epsilon, mechanism.privacy_metric, time_limit_s, progress
-    )
+        weights, loss, mechanism.epsilon, mechanism.privacy_metric, time_limit_s, progress,
+        as_number("tolerance", tolerance),
+    )  # fmt: skip
     bound = max(bound, 0.0)
     now = quality_loss(mechanism, weights, loss)
     gap = (now - bound) / now if now > 0 else 0.0
