@@ -60,7 +60,10 @@ def check_cluster(ray: Any) -> None:
 
     To be asked now and then while waiting: a minute later Ray would end the whole process.
     """
-    address = ray.get_runtime_context().gcs_address
+    try:
+        address = ray.get_runtime_context().gcs_address
+    except Exception:  # joined by a proxy (ray://), which tells by itself
+        return
     for _ in range(_KNOCKS):
         if _answers(address):
             return

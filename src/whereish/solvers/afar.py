@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -94,13 +95,25 @@ class RayTeam:
         self._asked: list[list[tuple[str, tuple[Any, ...]]]] = [[] for _ in machines]
         self._steps = 0
         self._deaths = [0] * count
-        calls = [member.ready.remote() for member in self._members]
-        if len(self._ray.wait(calls, num_returns=count, timeout=_PLACING_S)[0]) < count:
+        try:
+            self._wait_for_room(address)
+        except BaseException:
             self.close()
-            raise SolveError(
-                f"the cluster {address} is busy: {count} machines with {sum(self._cores)} cores "
-                f"were not free within {_PLACING_S:.0f} s: try again later"
-            )
+            raise
+
+    def _wait_for_room(self, address: str) -> None:
+        calls = [member.ready.remote() for member in self._members]
+        end = time.monotonic() + _PLACING_S
+        while len(self._ray.wait(calls, num_returns=len(calls), timeout=_LOOK_S)[0]) < len(calls):
+            if self._program.stop[0]:
+                raise KeyboardInterrupt
+            check_cluster(self._ray)
+            if time.monotonic() > end:
+                raise SolveError(
+                    f"the cluster {address} is busy: its {len(calls)} machines with "
+                    f"{sum(self._cores)} cores were not all free within {_PLACING_S:.0f} s: try "
+                    "again later"
+                )
 
     def _member(self, i: int, cores: int, machine: str | None = None) -> Any:
         options: dict[str, Any] = {
