@@ -43,9 +43,14 @@ class Program:
 
     def spans(self, items: int, work: float) -> list[tuple[int, int]]:
         """Cut a range of items for the threads."""
-        few = 1 if self.threads < 2 or work < _WORTH_THREADS else 2
-        parts = max(1, min(items, few if work < 8 * _WORTH_THREADS else _PARTS))
+        parts = max(1, min(items, self.calls(work)))
         return [(items * p // parts, items * (p + 1) // parts) for p in range(parts)]
+
+    def calls(self, work: float) -> int:
+        """Return in how many pieces work is worth being cut."""
+        if self.threads < 2 or work < _WORTH_THREADS:
+            return 1
+        return 2 if work < 8 * _WORTH_THREADS else max(_PARTS, 4 * self.threads)
 
     def run(self, kernel: Any, calls: list[tuple[Any, ...]]) -> None:
         """Call a kernel with each of these arguments."""

@@ -45,15 +45,20 @@ class Iterate:
         self._hear(team.ask("settle", self.b))
 
     def _sum(self, told: list[Sums]) -> Array:
+        if len(told) == 1 and len(told[0]) == 1:
+            return next(iter(told[0].values()))
         known = {node: value for one in told for node, value in one.items()}
         return added_up(known, (0, self.parts))
 
     def _hear(self, told: list[Told]) -> None:
         """Put together what all say of their blocks."""
-        self.reduced = np.minimum.reduce([one.reduced for one in told])
+        alone = len(told) == 1
+        self.reduced = (
+            told[0].reduced if alone else np.minimum.reduce([one.reduced for one in told])
+        )
         self.loss = float(self._sum([one.loss for one in told])[0])
         self.totals = self._sum([one.totals for one in told])
-        self.largest = np.concatenate([one.largest for one in told])
+        self.largest = told[0].largest if alone else np.concatenate([one.largest for one in told])
         self.most = max(one.most for one in told)
         self.rows = sum(one.rows for one in told)
 
@@ -61,10 +66,10 @@ class Iterate:
         """Take one predictor-corrector step; False if the numbers no longer allow one."""
         team = self.team
         if self.parts == 1 and isinstance(team, Alone):
-            stepped, self.b, self.mu = team.share.step_alone(
+            stepped, self.b, self.mu, now = team.share.step_alone(
                 self.b, self.mu, _STEP, _CORRECTORS, _LONG
             )
-            self._hear(team.ask("told"))
+            self._hear([now])
             return bool(stepped)
         told = team.ask("factor", self.b)
         if not all(could for could, _, _ in told):

@@ -39,15 +39,27 @@ def _product(rows, one, other):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def factor_all(low, high, bounds, s, b, matrices, products):
-    """Factor the blocks of some parts, and solve for the affine step.
+def factor_all(low, high, bounds, s, b, matrix, products):
+    """Factor the blocks of the parts below a node of the tree, and solve for the affine step.
 
-    What they add to the coupling matrix goes to a matrix for each part, and slack * dual to the
-    first of the products.
+    What they add to the coupling matrix goes into the matrix, and slack * dual to the first of the
+    products.
     """
+    n, parts, layers = len(b), high - low, 1
+    while 1 << (layers - 1) < parts:
+        layers += 1
+    sums = np.empty((layers, n, n))
+    layer = 0
     for part in range(low, high):
-        matrices[part] = 0.0
-        _factor(bounds[part], bounds[part + 1], s, b, matrices[part], products)
+        sums[layer] = 0.0
+        _factor(bounds[part], bounds[part + 1], s, b, sums[layer], products)
+        done = part - low + 1
+        while done % 2 == 0:
+            layer -= 1
+            sums[layer] += sums[layer + 1]
+            done //= 2
+        layer += 1
+    matrix[:] = sums[0]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -319,17 +331,17 @@ def step_alone(s, pairs, b, mu, share, correctors, long):
     """Take one whole step without leaving compiled code: for programs too small to share out.
 
     It does what `whereish.solvers.iterate.Iterate.step` does with a single part, number for number.
-    Return whether it could, the new b and the new mu.
+    Return whether it could, the new b, the new mu, and how the blocks are now.
     """
     m, n = s.k.shape
     bounds = np.array([0, m])
-    matrices, products = np.empty((1, n, n)), np.zeros((m, 4))
-    factor_all(0, 1, bounds, s, b, matrices, products)
+    matrix, products = np.empty((n, n)), np.zeros((m, 4))
+    factor_all(0, 1, bounds, s, b, matrix, products)
     if s.stop[0] != 0 or s.trouble.any():
-        return False, b, mu
-    root, trouble = factor_coupling(matrices[0])
+        return False, b, mu, told(bounds, s)
+    root, trouble = factor_coupling(matrix)
     if trouble != 0:
-        return False, b, mu
+        return False, b, mu, told(bounds, s)
     d_slack, d_dual, try_slack, try_dual = s.d_slack, s.d_dual, s.try_slack, s.try_dual
     u, try_u = np.empty((m, n)), np.empty((m, n))
     rows = s.count.sum()
@@ -362,8 +374,8 @@ def step_alone(s, pairs, b, mu, share, correctors, long):
     sums = by_part(bounds, products)[0]
     primal = min(primal, longest(s.primal.max(), share))
     if not (np.isfinite(primal + other) and np.isfinite(db).all() and np.isfinite(u).all()):
-        return False, b, mu
+        return False, b, mu, told(bounds, s)
     b = b + other * db
     mu = after(sums, primal, other) / rows
     advance_all(0, m, s, pairs, d_slack, d_dual, u, primal, other, mu, b)
-    return True, b, mu
+    return True, b, mu, told(bounds, s)

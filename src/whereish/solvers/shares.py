@@ -25,7 +25,7 @@ from whereish.solvers.blocks import (
     with_scratch,
 )
 from whereish.solvers.kernels import Blocks
-from whereish.solvers.team import Node, subtrees
+from whereish.solvers.team import Node, added_up, subtrees
 
 NEW_SHARE = 0.01
 Numbers = NDArray[np.int64]
@@ -57,7 +57,8 @@ class Share:
     )  # fmt: skip
 
     def __init__(self, program: Program, low: int, high: int, parts: int) -> None:
-        self.program, self.low, self.high, self.parts = program, low, high, parts
+        self.program, self.low, self.high = program, low, high
+        self.nodes = tuple(subtrees(low, high, (0, parts)))
         self.used, self.part = np.empty(0, np.int64), np.empty(0, np.int64)
         self.best: tuple[Numbers, Array] = (self.used, np.empty((0, program.n)))
         self.saved: tuple[Any, ...] = ()
@@ -77,15 +78,14 @@ class Share:
 
     def told(self) -> Told:
         """Return how the blocks are."""
-        reduced, loss, totals, largest, most, rows = passes.told(self.bounds, self.s)
-        return Told(reduced, self._summed(loss), self._summed(totals), largest, most, rows)
+        return self._told(*passes.told(self.bounds, self.s))
 
     # A step.
 
-    def step_alone(self, b: Array, mu: float, *limits: float) -> tuple[bool, Array, float]:
+    def step_alone(self, b: Array, mu: float, *limits: float) -> tuple[bool, Array, float, Told]:
         """Take a whole step, as the only member, with a single part."""
-        stepped, b, mu = passes.step_alone(self.s, self.program.pairs, b, mu, *limits)
-        return bool(stepped), b, mu
+        stepped, b, mu, told = passes.step_alone(self.s, self.program.pairs, b, mu, *limits)
+        return bool(stepped), b, mu, self._told(*told)
 
     def factor(self, b: Array) -> tuple[bool, Sums, Sums]:
         """Factor all blocks: return whether they could be, the sum of their inverses, and `push`.
@@ -94,16 +94,19 @@ class Share:
         """
         s, program = self.s, self.program
         m, n = s.k.shape
-        held = self.high - self.low
-        matrices, self.of_rows = np.empty((held, n, n)), np.zeros((m, 4))
+        nodes = self._nodes(program.calls(float(m * n**3)))
+        matrices, self.of_rows = np.empty((len(nodes), n, n)), np.zeros((m, 4))
         self.u, self.try_u = np.empty((2, m, n))
         self.directed, self.tried = (s.d_slack, s.d_dual), (s.try_slack, s.try_dual)
-        program.share(
-            passes.factor_all, held, float(m * n**3), self.bounds, s, b, matrices, self.of_rows
-        )
+        calls = [
+            (low - self.low, high - self.low, self.bounds, s, b, matrix, self.of_rows)
+            for (low, high), matrix in zip(nodes, matrices, strict=True)
+        ]
+        program.run(passes.factor_all, calls)
         if s.stop[0] or s.trouble.any():
             return False, {}, {}
-        return True, self._summed(matrices), self._push()
+        known = dict(zip(nodes, matrices, strict=True))
+        return True, {node: added_up(known, node) for node in self.nodes}, self._push()
 
     def direct(self, db: Array, trial: bool, affine: bool) -> tuple[float, float, Sums]:
         """Finish a direction; return 1 / the longest steps, and the products of the affine one."""
@@ -306,10 +309,26 @@ class Share:
     def _push(self) -> Sums:
         return self._summed(passes.pushed(self.bounds, self.s))
 
+    def _told(
+        self, reduced: Array, loss: Array, totals: Array, largest: Array, most: int, rows: int
+    ) -> Told:
+        return Told(reduced, self._summed(loss), self._summed(totals), largest, most, rows)
+
+    def _nodes(self, count: int) -> list[Node]:
+        """Return the subtrees it holds, cut into as many as this, as far as they can be."""
+        nodes = list(self.nodes)
+        while len(nodes) < count:
+            start, end = max(nodes, key=lambda node: node[1] - node[0])
+            if end - start == 1:
+                break
+            nodes.remove((start, end))
+            nodes += [(start, (start + end) // 2), ((start + end) // 2, end)]
+        return nodes
+
     def _summed(self, values: Array) -> Sums:
         """Add up the values of its parts, as far as it holds whole subtrees."""
         sums = {}
-        for start, end in subtrees(self.low, self.high, (0, self.parts)):
+        for start, end in self.nodes:
             layer = values[start - self.low : end - self.low]
             while len(layer) > 1:
                 layer = layer[0::2] + layer[1::2]
