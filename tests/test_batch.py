@@ -7,9 +7,13 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ from typer.testing import CliRunner
 import whereish as wh
 from whereish.batch import Level, LocalEngine, open_output, run_batch
 from whereish.batch.engines import Lost
+from whereish.batch.output import Folder
 from whereish.batch.run import file_name
 from whereish.cli import app
 from whereish.profiles import People, write_profiles
@@ -216,6 +221,8 @@ def _twice(folder: Path) -> Path:
         (["--epsilon", "1", "--dilation", "0.5"], "dilation must be"),
         (["--epsilon", "1", "--method", "magic"], "method must be"),
         (["--epsilon", "1", "-o", "nope://x/y"], "output"),
+        (["--epsilon", "1", "-o", "memory://run"], "something that stays"),
+        (["--epsilon", "1", "-o", "file:/run"], "an address like"),
         (["--epsilon", "1", "--cluster", "127.0.0.1:1"], "cluster"),
         (["--epsilon", "1", "--cluster", "auto", "--workers", "2"], "workers must be left out"),
         ([], "privacy level"),
@@ -267,8 +274,9 @@ def test_names_are_names_of_files(user: str) -> None:
 
 
 def test_names_that_look_alike_do_not_meet() -> None:
-    users = ["a b", "a_b", "a/b", "a:b", "a..b"]
-    assert len({file_name(user) for user in users}) == len(users)
+    users = ["a b", "a_b", "a/b", "a:b", "a..b", "A_b", "ann", "ANN", "../x", "x-d6b96a97"]
+    users += [file_name("../x").removesuffix(".whereish")]
+    assert len({file_name(user).lower() for user in users}) == len(users)
 
 
 def _die(number: int) -> int:
@@ -285,6 +293,130 @@ def test_a_piece_that_kills_its_worker_is_lost_alone() -> None:
         engine.close()
     assert isinstance(found.pop(13), Lost)
     assert found == {n: n for n in range(9, 19) if n != 13}
+
+
+@dataclass(frozen=True)
+class Deadly(Folder):
+    """Where whoever writes somebody's file dies."""
+
+    def write(self, name: str, content: bytes) -> None:
+        if name == "user-0003.whereish":
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().write(name, content)
+
+
+def test_who_kills_their_worker_fails_alone(tmp_path: Path) -> None:
+    engine = LocalEngine(2)
+    try:
+        source = People(table(tmp_path, people(20)))
+        done = run_batch(source, LEVEL, Deadly(tmp_path / "out"), engine)
+    finally:
+        engine.close()
+    assert (done.built, done.failed) == (19, 1)
+    failed = [row for row in summary(tmp_path / "out") if row["state"] == "failed"]
+    assert [row["user"] for row in failed] == ["user-0003"]
+    assert "died three times" in failed[0]["problem"]
+
+
+def _slow(piece: int) -> int:
+    if piece == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.8)
+    return piece
+
+
+def test_no_more_is_read_than_is_worked_on() -> None:
+    """However long a piece takes, and whatever dies while the caller is busy."""
+    taken = 0
+
+    def pieces() -> Iterator[int]:
+        nonlocal taken
+        for number in range(1, 7):
+            taken = number
+            yield number
+
+    engine, found = LocalEngine(1), {}
+    try:
+        for done, (piece, made) in enumerate(engine.run(_slow, pieces())):
+            assert taken <= done + 2
+            found[piece] = made
+            time.sleep(0.3)
+    finally:
+        engine.close()
+    assert isinstance(found.pop(3), Lost)
+    assert found == {piece: piece for piece in (1, 2, 4, 5, 6)}
+
+
+def test_workers_end_with_who_started_them(tmp_path: Path) -> None:
+    source = table(tmp_path, people(400, places=20))
+    command = [sys.executable, "-m", "whereish", "batch", str(source), "-o", str(tmp_path / "out"),
+               "--epsilon", "1.07", "--workers", "2"]  # fmt: skip
+    running = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while not list((tmp_path / "out").glob("*.whereish")):
+        assert running.poll() is None
+        time.sleep(0.05)
+    tasks = Path(f"/proc/{running.pid}/task").iterdir()
+    children = [pid for task in tasks for pid in (task / "children").read_text().split()]
+    assert len(children) >= 2
+    running.kill()
+    running.wait()
+    until = time.monotonic() + 10
+    while any(_runs(pid) for pid in children):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def _runs(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_file_of_another_profile_is_not_taken_for_done(tmp_path: Path) -> None:
+    """A run on other profiles that is killed between a file and its line in the journal."""
+    one, other = people(6, places=9), people(6, places=9, seed=4)
+    level = Level(1.07, keep_prior=False)
+    run(table(tmp_path, one, "one.parquet"), tmp_path / "out", level=level)
+    before = counts(tmp_path / "out")
+    stop = StopError()
+
+    def tell(row: Any, batch: Any) -> None:
+        raise stop
+
+    with pytest.raises(StopError):
+        run(table(tmp_path, other, "other.parquet"), tmp_path / "out", level=level, tell=tell)
+    assert counts(tmp_path / "out") != before
+    lines = sorted((tmp_path / "out" / ".batch").glob("journal*"))[-1]
+    kept = [line for line in lines.read_bytes().splitlines(True) if b'"done"' not in line]
+    lines.write_bytes(b"".join(kept))
+    done = run(tmp_path / "one.parquet", tmp_path / "out", level=level)
+    assert done.built == 6
+    assert counts(tmp_path / "out") == before
+
+
+class StopError(Exception):
+    """As if it were killed."""
+
+
+def test_a_server_that_is_not_ray_is_told_at_once(tmp_path: Path) -> None:
+    source = table(tmp_path, people(2))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_answer_as_the_web_does, args=(server,), daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        done = CliRunner().invoke(
+            app, ["batch", str(source), "-o", str(tmp_path / "out"), "--epsilon", "1",
+                  "--cluster", address],
+        )  # fmt: skip
+    assert done.exit_code == 2
+    assert f"none answers at {address}" in done.output
+    assert not (tmp_path / "out").exists()
+
+
+def _answer_as_the_web_does(server: socket.socket) -> None:
+    with server.accept()[0] as stream:
+        stream.recv(100)
+        stream.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 from whereish.errors import InputError, SolveError
 
 _KNOCKS = 5
+_SETTINGS = 4  # the frame with which both sides of HTTP/2 begin
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
 
 
 def join_cluster(address: str) -> Any:
@@ -46,13 +48,10 @@ def join_cluster(address: str) -> Any:
 
 
 def _keep_standard_output(ray: Any) -> None:
-    """Have Ray say on standard error what became of its workers: ours is for answers."""
+    """Have Ray not print, on standard output, what became of its workers: who lost them tells."""
     worker: Any = getattr(getattr(ray, "_private", None), "worker", None)
-    show = getattr(worker, "print_to_stdstream", None)
-    if show is not None:
-        worker.print_to_stdstream = lambda data, *more, **named: show(
-            {**data, "is_err": True}, *more, **named
-        )
+    if hasattr(worker, "print_to_stdstream"):
+        worker.print_to_stdstream = lambda *told, **more: None
 
 
 def check_cluster(ray: Any) -> None:
@@ -82,19 +81,23 @@ def _check_answers(address: str) -> None:
     """Raise InputError at once where nobody listens: Ray itself would wait for minutes."""
     if address == "auto":
         return
-    if not _answers(address.removeprefix("ray://")):
+    if not _answers(address):
         raise InputError(
-            f"cluster must be auto, or HOST:PORT of a Ray cluster that answers, got {address}"
+            "cluster must be auto, or HOST:PORT of the head of a Ray cluster of which this machine "
+            f"is a node, and none answers at {address}: ray start --head starts one"
         )
 
 
 def _answers(address: str) -> bool:
+    """Tell whether somebody there speaks HTTP/2, as Ray does: Ray would ask others for minutes."""
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=5):
-            return True
+        with socket.create_connection((host, int(port)), timeout=5) as stream:
+            stream.sendall(_PREFACE)
+            answer = stream.recv(9)
     except (OSError, ValueError, OverflowError):
         return False
+    return len(answer) >= 4 and answer[3] == _SETTINGS
 
 
 def machines_of(ray: Any) -> list[tuple[str, int]]:

@@ -8,9 +8,13 @@ back as lost: it never takes others with it.
 from __future__ import annotations
 
 import contextlib
+import gc
+import itertools
 import multiprocessing
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -64,14 +68,15 @@ class LocalEngine:
         """Yield every piece with what came of it."""
         coming, under_way = iter(pieces), dict[Future[Made], Piece]()
         while True:
-            for piece in coming:
-                under_way[self._pool.submit(work, piece)] = piece
-                if len(under_way) >= _AHEAD * self.workers:
-                    break
-            if not under_way:
+            suspects: list[Piece] = []
+            for piece in itertools.islice(coming, _AHEAD * self.workers - len(under_way)):
+                try:
+                    under_way[self._pool.submit(work, piece)] = piece
+                except BrokenProcessPool:
+                    suspects.append(piece)
+            if not under_way and not suspects:
                 return
             done, _ = wait(under_way, timeout=0.5, return_when=FIRST_COMPLETED)
-            suspects = []
             for future in done:
                 piece = under_way.pop(future)
                 try:
@@ -83,9 +88,9 @@ class LocalEngine:
                 suspects += under_way.values()
                 under_way.clear()
                 self._end()
+                self._pool = self._new()
                 for piece in suspects:
                     yield piece, self._alone(work, piece)
-                self._pool = self._new()
 
     def _alone(self, work: Callable[[Piece], Made], piece: Piece) -> Made | Lost:
         for _ in range(TRIES):
@@ -101,17 +106,26 @@ class LocalEngine:
     def _end(self) -> None:
         for process in list((self._pool._processes or {}).values()):
             process.kill()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
         """End it, whatever is under way."""
         self._end()
+        del self._pool
+        gc.collect()  # or Python would warn of its semaphores when it is left in a hurry
 
 
 def _quiet() -> None:
-    """Leave Ctrl-C to who started the work."""
+    """Leave Ctrl-C to who started the work, and do not outlive them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 class RayEngine:
@@ -129,10 +143,8 @@ class RayEngine:
         task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(work)
         coming, under_way = iter(pieces), dict[Any, Piece]()
         while True:
-            for piece in coming:
+            for piece in itertools.islice(coming, _AHEAD * self.workers - len(under_way)):
                 under_way[task.remote(piece)] = piece
-                if len(under_way) >= _AHEAD * self.workers:
-                    break
             if not under_way:
                 return
             try:
@@ -149,10 +161,10 @@ class RayEngine:
                         ray.exceptions.OutOfMemoryError,
                     ):
                         yield piece, Lost()
-            except (SolveError, ray.exceptions.RaySystemError, ConnectionError, RuntimeError):
-                raise SolveError(
-                    "the cluster is gone: what is done is kept, and the same command does the rest"
-                ) from None
+            except ray.exceptions.RayTaskError:
+                raise  # what went wrong in the work itself
+            except (SolveError, ray.exceptions.RaySystemError, OSError, RuntimeError):
+                raise SolveError("the cluster is gone: what is done is kept") from None
 
     def close(self) -> None:
         """Leave the cluster."""

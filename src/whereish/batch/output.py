@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,6 +132,12 @@ def open_output(where: str) -> Output:
     InputError
         If it cannot be written, or what the address needs is not installed.
     """
+    if where.startswith("memory:"):
+        raise InputError(f"output must be something that stays, got {where}: give a folder")
+    if re.match(r"[a-z0-9]+:/(?!/)", where):
+        raise InputError(
+            f"output must be a folder, or an address like s3://bucket/run, got {where}"
+        )
     if "://" not in where or where.startswith("file://"):
         path = Path(where.removeprefix("file://"))
         try:
@@ -150,7 +157,7 @@ def open_output(where: str) -> Output:
     except Exception as wrong:
         raise InputError(
             f"output must be a folder or an address that can be written, got {where} "
-            f"({type(wrong).__name__})"
+            f"({getattr(wrong, 'strerror', None) or str(wrong) or type(wrong).__name__})"
         ) from None
     return made
 

@@ -8,6 +8,7 @@ whole: a run that is killed leaves nothing that the next one does not find out a
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import time
@@ -26,10 +27,10 @@ from whereish.mechanisms import SUFFIX, Mechanism, how_far, mechanism_bytes, opt
 from whereish.places import Array, Places
 from whereish.profiles import People, Profile
 
-DONE, FAILED = "done", "failed"
+DONE, FAILED, BEGUN = "done", "failed", "begun"
 # People on the same places whose mechanisms are built together; people who wait for company.
 _TOGETHER, _WAITING = 8, 4096
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}")
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{0,79}")
 _JOURNAL, _PARAMETERS, _SUMMARY = ".batch/journal", ".batch/parameters.json", "summary.csv"
 
 
@@ -127,9 +128,14 @@ def run_batch(
     with alone(output), _journal(output, level) as journal:
         seen: set[str] = set()
 
+        def _count_places(row: Row) -> None:
+            if row.state == DONE and row.places_id is not None:
+                batch.by_places[row.places_id] += 1
+
         def note(row: Row) -> None:
             journal.add(row)
             batch.built += row.state == DONE
+            _count_places(row)
             batch.failed += row.state == FAILED
             batch.seconds = time.perf_counter() - start
             tell(row, batch)
@@ -143,24 +149,27 @@ def run_batch(
                 if person.profile is None:
                     note(Row(person.user, "", FAILED, problem=person.problem))
                     continue
-                batch.by_places[places_id(person.profile.places)] += 1
                 digest = digest_of(person.profile, level)
                 row = journal.done(person.user, digest)
                 if row is not None:
                     batch.kept += 1
+                    _count_places(row)
                     tell(row, batch)
                     continue
+                journal.begin(person.user)
                 yield person.user, digest, person.profile
 
         pieces = _pieces(wanted(), level, output)
+        lost: list[Piece] = []
         for piece, rows in engine.run(build, pieces):
             if isinstance(rows, Lost):
-                # One of them may have been too much for a worker; the others need not suffer.
-                for _, alone_ in engine.run(build, list(_one_by_one(piece))):
-                    for row in _lost(piece) if isinstance(alone_, Lost) else alone_:
-                        note(row)
+                lost.append(piece)
                 continue
             for row in rows:
+                note(row)
+        # One of them may have been too much for a worker; the others need not suffer.
+        for piece, rows in engine.run(build, itertools.chain(*map(_one_by_one, lost))):
+            for row in _lost(piece) if isinstance(rows, Lost) else rows:
                 note(row)
         journal.summarise(seen)
     batch.seconds = time.perf_counter() - start
@@ -215,15 +224,15 @@ def build(piece: Piece) -> list[Row]:
 
 
 def file_name(user: str) -> str:
-    """Return a name that any disk takes, and that nobody else's becomes.
+    """Return a name that any disk takes, and that nobody else's becomes: capitals count for some.
 
     >>> file_name("ann"), file_name("../x")
-    ('ann.whereish', 'x-d6b96a97.whereish')
+    ('ann.whereish', 'x.d6b96a97d147daaae49eb87a5ca7bfbc.whereish')
     """
     if _PLAIN.fullmatch(user):
         return user + SUFFIX
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", user).strip("_-")[:60]
-    return f"{plain or 'user'}-{hashlib.sha256(user.encode()).hexdigest()[:8]}{SUFFIX}"
+    return f"{plain or 'user'}.{hashlib.sha256(user.encode()).hexdigest()[:32]}{SUFFIX}"
 
 
 def digest_of(profile: Profile, level: Level) -> str:
@@ -310,9 +319,6 @@ class _journal:  # noqa: N801
                 if row is not None:
                     self._rows[row.user] = row
         self._parts = 1 + max((int(re.sub(r"\D", "", name) or 0) for name in names), default=0)
-        if isinstance(self._output, Folder):
-            path = self._output.path / f"{_JOURNAL}-{self._parts:06}.jsonl"
-            self._stream = path.open("ab")
         return self
 
     def __exit__(self, *wrong: object) -> None:
@@ -328,7 +334,12 @@ class _journal:  # noqa: N801
             return
         was, now = json.loads(before), asdict(self._level)
         differ = [name for name in now if was.get(name) != now[name]]
-        other = [f"{name} {was.get(name)!r}, not {now[name]!r}" for name in differ]
+        other = [
+            "--forget-prior" if name == "keep_prior" and now[name]
+            else "no --forget-prior" if name == "keep_prior"
+            else f"{name} {was.get(name)!r}, not {now[name]!r}"
+            for name in differ
+        ]  # fmt: skip
         if other:
             raise InputError(
                 f"output must be new, or of a run like this one, and it was made with "
@@ -342,11 +353,16 @@ class _journal:  # noqa: N801
             return None
         return row if self._output.size(row.file) == row.bytes else None
 
+    def begin(self, user: str) -> None:
+        """Note that somebody's file is about to be another one, if they had one."""
+        if user in self._rows:
+            self.add(Row(user, "", BEGUN))
+
     def add(self, row: Row) -> None:
         """Note what came of somebody."""
         self._rows[row.user] = row
         self._held.append(json.dumps(asdict(row)).encode() + b"\n")
-        if self._stream is not None or len(self._held) >= 64:
+        if isinstance(self._output, Folder) or len(self._held) >= 64:
             self._flush()
 
     def _flush(self) -> None:
@@ -354,6 +370,9 @@ class _journal:  # noqa: N801
             return
         content = b"".join(self._held)
         self._held = []
+        if self._stream is None and isinstance(self._output, Folder):
+            path = self._output.path / f"{_JOURNAL}-{self._parts:06}.jsonl"
+            self._stream = path.open("ab")
         if self._stream is not None:
             self._stream.write(content)
             self._stream.flush()

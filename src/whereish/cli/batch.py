@@ -22,7 +22,7 @@ from whereish.cli.commands import (
 )
 from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
 from whereish.cli.words import level_in_words, plain, privacy_level
-from whereish.errors import InputError
+from whereish.errors import InputError, WhereishError
 from whereish.mechanisms import METHODS
 from whereish.places.checks import as_number, as_whole
 from whereish.programs import check_dilation
@@ -72,18 +72,24 @@ def batch(
         as_whole("workers", workers)
     people = People(profiles, normalise=normalise)
     say(f"{people.count:,} people. {level_in_words(level)}")
-    where = open_output(output)
     engine = open_engine(workers, cluster)
     asked = Level(level, dilation, method, tolerance, not forget_prior)
     problems: list[Row] = []
+    begun: list[float] = []
+    ended = 0
 
     def tell(row: Row, now: Batch) -> None:
+        nonlocal ended
+        ended = now.built + now.kept
         if as_json:
             sys.stdout.write(json.dumps(plain(asdict(row)), allow_nan=False) + "\n")
         if row.problem:
             problems.append(row)
         fresh = now.built + now.failed
-        rate = fresh / now.seconds if now.seconds else 0.0
+        if not begun and fresh:
+            begun.extend((fresh, now.seconds))  # what starts the workers does not count
+        spent = now.seconds - begun[1] if begun else 0.0
+        rate = (fresh - begun[0]) / spent if spent > 0.5 else fresh / max(now.seconds, 1e-3)
         left = (now.people - now.ended) / rate if rate else 0.0
         bar(
             f"{now.ended:,} of {now.people:,}, {rate:,.1f} a second, {left:,.0f} s left",
@@ -91,8 +97,14 @@ def batch(
         )
 
     try:
-        with waiting(f"building on {engine.workers} workers") as bar:
+        where = open_output(output)
+        many = "one worker" if engine.workers == 1 else f"{engine.workers} workers"
+        with waiting(f"building on {many}") as bar:
             done = run_batch(people, asked, where, engine, tell)
+    except (KeyboardInterrupt, WhereishError):
+        if ended:
+            say(f"{ended:,} of {people.count:,} people are done: the same command does the rest")
+        raise
     finally:
         engine.close()
     for row in problems[:20]:

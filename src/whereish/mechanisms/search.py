@@ -162,7 +162,7 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
         if spanner.stretch > 1 + 1e-9 and stopped is None and (more is None or more > 0):
             proof = _proof(task.structured(setting.level, BRACKET, more), setting.level)
         told = {"solver": "structured", "stopped": stopped}
-        yield _Answer(found.matrix, told, proof, found.bound, _held(found))
+        yield _Answer(found.matrix, told, proof, found.bound, _held(found, task.cluster))
         # Whoever is still asking wants a smaller gap.
         if solver == "structured" or stopped is not None or constraints > HIGHS_UP_TO:
             return
@@ -181,9 +181,11 @@ def _proof(found: Structured, level: float) -> Proof:
     return Proof(level, y.output, y.left, y.right, y.value)
 
 
-def _held(found: Structured) -> tuple[str, ...]:
-    if found.machines == 1:
+def _held(found: Structured, cluster: str | None) -> tuple[str, ...]:
+    if cluster is None:
         return ()
+    if found.machines == 1:
+        return ("solved on one machine: too small to be shared out, or the cluster has one only",)
     megabytes = found.moved_bytes / 1e6
     return (
         f"{found.machines} machines of a cluster held the program: {megabytes:,.0f} MB crossed "

@@ -92,7 +92,7 @@ class People:
         if runs is not None and runs + 1 > people:
             raise FormatError(
                 f"profiles must have everybody's rows together: in {self._path} somebody comes "
-                "twice, with others in between"
+                "twice, with others in between; sort the table by user"
             )
         return int(people)
 
@@ -122,12 +122,24 @@ class People:
             return Person(user, None, " ".join(str(wrong).split()))
 
 
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _people_of(folder: Path) -> dict[str, Path]:
     """Return the profiles of a folder by the name of the file; nobody twice."""
     found: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
         if not file.is_file() or file.suffix.lower() not in _FILES or file.name.startswith("."):
             continue
+        if not _is_text(file.name):
+            raise InputError(
+                f"profiles must have names in UTF-8, and one in {folder} has none: rename {file!r}"
+            )
         if file.stem in found:
             raise InputError(
                 f"profiles must be one a person: {found[file.stem].name} and {file.name} are both "

@@ -74,6 +74,8 @@ class RayTeam:
 
     def __init__(self, address: str, program: Program, parts: int) -> None:
         self._ray = join_cluster(address)
+        wrong = self._ray.exceptions
+        self._lost = (wrong.RayActorError, wrong.ObjectLostError, wrong.OutOfMemoryError)
         self._program, self._parts, self._halted = program, parts, False
         machines = machines_of(self._ray)[:parts]
         count = len(machines)
@@ -164,34 +166,39 @@ class RayTeam:
                 member.ask.remote(what, *own)
                 for member, own in zip(self._members, arguments, strict=True)
             ]
-            with contextlib.suppress(
-                ray.exceptions.GetTimeoutError,
-                ray.exceptions.RayActorError,
-                ray.exceptions.ObjectLostError,
-            ):
+            with contextlib.suppress(ray.exceptions.GetTimeoutError, *self._lost):
                 answers = ray.get(calls, timeout=_LOOK_S)
                 self._deaths = [0] * len(calls)
                 return [_ours(answer) for answer in answers]
             return [self._answer(i, call, what, arguments[i]) for i, call in enumerate(calls)]
-        except (ray.exceptions.RaySystemError, ConnectionError) as wrong:
+        except (ray.exceptions.RaySystemError, OSError) as wrong:
             raise SolveError(
                 f"the cluster is gone ({type(wrong).__name__}), and the solve with it"
             ) from None
 
     def _answer(self, i: int, call: Any, what: str, arguments: tuple[Any, ...]) -> Any:
-        ray = self._ray
-        lost = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError)
         while True:
             try:
-                while not ray.wait([call], timeout=_LOOK_S)[0]:
-                    self._pass_on_halt()
-                    check_cluster(ray)
-                answer = _ours(ray.get(call))
+                self._wait(call)
+                answer = _ours(self._ray.get(call))
                 self._deaths[i] = 0
                 return answer
-            except lost:
+            except self._lost:
                 self._rebuild(i)
                 call = self._members[i].ask.remote(what, *arguments)
+
+    def _wait(self, call: Any, seconds: float = np.inf) -> bool:
+        """Wait for an answer, and tell whether it is there; look after the cluster meanwhile."""
+        end = time.monotonic() + seconds
+        while not self._ray.wait([call], timeout=_LOOK_S)[0]:
+            if self._program.stop[0] and not self._halted:
+                self._halted = True
+                for member in self._members:
+                    member.halt.options(concurrency_group="halting").remote()
+            check_cluster(self._ray)
+            if time.monotonic() > end:
+                return False
+        return True
 
     def _rebuild(self, i: int) -> None:
         """Make a member that is lost again."""
@@ -204,24 +211,21 @@ class RayTeam:
             )
         self.moved.rebuilt += 1
         member = self._member(i, self._cores[i])
-        if not ray.wait([member.ready.remote()], timeout=_REPLACING_S)[0]:
+        if not self._wait(member.ready.remote(), _REPLACING_S):
             # No machine has so many cores left: somewhere it has to be.
             ray.kill(member)
             member = self._member(i, 0)
         self._members[i] = member
         self.moved.sent += _bytes(self._states[i]) + _bytes(self._asked[i])
-        with contextlib.suppress(ray.exceptions.RayActorError):  # the next question tells
-            ray.get(member.redo.remote(self._states[i], self._asked[i]))
-
-    def _pass_on_halt(self) -> None:
-        if self._program.stop[0] and not self._halted:
-            self._halted = True
-            for member in self._members:
-                member.halt.options(concurrency_group="halting").remote()
+        with contextlib.suppress(*self._lost):  # the next question tells
+            again = member.redo.remote(self._states[i], self._asked[i])
+            self._wait(again)
+            ray.get(again)
 
     def close(self) -> None:
         """Let the members go."""
-        for member in self._members:
+        # Ray would start another cluster to be asked this of one that it has left.
+        for member in self._members if self._ray.is_initialized() else []:
             with contextlib.suppress(Exception):
                 self._ray.kill(member)
 

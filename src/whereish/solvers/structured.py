@@ -341,8 +341,9 @@ class _Solve:
 
     def keep(self, bound: float, proved: list[Rows]) -> None:
         """Keep a bound and what proves it, if it is the best so far."""
-        if bound > self.bound:
-            self.bound, self.multipliers = bound, _gather(proved)
+        found = _gather(proved)
+        if bound > self.bound and np.isfinite(found.value).all():
+            self.bound, self.multipliers = bound, found
 
 
 def _gather(proved: list[Rows]) -> Multipliers:
