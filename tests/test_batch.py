@@ -308,11 +308,11 @@ class Deadly(Folder):
 def test_who_kills_their_worker_fails_alone(tmp_path: Path) -> None:
     engine = LocalEngine(2)
     try:
-        source = People(table(tmp_path, people(20)))
+        source = People(table(tmp_path, people(9)))
         done = run_batch(source, LEVEL, Deadly(tmp_path / "out"), engine)
     finally:
         engine.close()
-    assert (done.built, done.failed) == (19, 1)
+    assert (done.built, done.failed) == (8, 1)
     failed = [row for row in summary(tmp_path / "out") if row["state"] == "failed"]
     assert [row["user"] for row in failed] == ["user-0003"]
     assert "died three times" in failed[0]["problem"]

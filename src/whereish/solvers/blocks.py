@@ -73,12 +73,16 @@ PER_ROW = ("rows_i", "rows_j", "slack", "lack", "dual")
 STATE = Blocks._fields.index("dual") + 1
 
 
+def first_room(program: Program) -> int:
+    """Return for how many rows a block has room at first."""
+    return min(len(program.pairs.left), max(16 * int(program.n), 2 * len(program.first)))
+
+
 def first_blocks(program: Program, start: Array, outputs: NDArray[np.int64], mu: float) -> Blocks:
     """Return central blocks for these outputs and columns, with the first rows."""
     first, pairs = program.first, program.pairs
     count = len(first)
-    room = min(len(pairs.left), max(16 * program.n, 2 * count))
-    s = empty_blocks(program, start, outputs, room)
+    s = empty_blocks(program, start, outputs, first_room(program))
     i, j = pairs.left[first], pairs.right[first]
     s.count[:] = count
     s.rows_i[:, :count], s.rows_j[:, :count] = i, j

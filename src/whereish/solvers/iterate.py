@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from whereish.places import Array
 from whereish.solvers import passes
-from whereish.solvers.blocks import Program
+from whereish.solvers.blocks import Program, first_room
 from whereish.solvers.guesses import likely_columns
 from whereish.solvers.shares import Numbers, Rows, Sums, Told
 from whereish.solvers.team import Alone, Team, added_up
@@ -38,9 +38,8 @@ class Iterate:
         likely = likely_columns(program.prior, ground.loss[:, self.used], ground.tight)
         start = 0.5 * (start / start.sum(axis=0) + likely)
         loss = float((program.cost[self.used] * start).sum())
-        rows = len(program.first)
-        self.mu = 3.0 * loss / (len(outputs) * rows)
-        self.room = min(len(program.pairs.left), max(16 * program.n, 2 * rows))
+        self.mu = 3.0 * loss / (len(outputs) * len(program.first))
+        self.room = first_room(program)
         self.b = self._sum(team.ask("begin", self.used, self.part, start, self.mu))
         self._hear(team.ask("settle", self.b))
 
