@@ -751,6 +751,7 @@ def test_the_keyboard_is_not_lost(visit: Visitor) -> None:
     seen.page.keyboard.press("Enter")
     assert focus() == "draw-one"
     seen.give("#file-input", ("bad.whereish", b"nothing"))
+    seen.page.wait_for_selector("#trouble-close")
     seen.page.focus("#trouble-close")
     seen.page.keyboard.press("Enter")
     assert focus() == "build"
@@ -758,6 +759,7 @@ def test_the_keyboard_is_not_lost(visit: Visitor) -> None:
     seen.give("#own-input", ("me.csv", profile_csv(256)))
     seen.wait_text("#own-words", "256 places")
     seen.page.click("#own-use")
+    seen.page.wait_for_selector("#cancel")
     seen.page.focus("#cancel")
     seen.page.keyboard.press("Enter")
     seen.page.wait_for_selector("#cancel", state="hidden")
