@@ -14,53 +14,22 @@ import re
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields
-from typing import IO, Any
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from whereish.batch.engines import Engine, Lost
-from whereish.batch.output import Folder, Output, alone
-from whereish.errors import InputError, WhereishError
+from whereish.batch.journal import DONE, FAILED, Journal, Level, Row
+from whereish.batch.output import Output, alone
+from whereish.errors import WhereishError
 from whereish.measures import quality_loss
 from whereish.mechanisms import SUFFIX, Mechanism, how_far, mechanism_bytes, optimal, optimal_each
 from whereish.places import Array, Places
 from whereish.profiles import People, Profile
 
-DONE, FAILED, BEGUN = "done", "failed", "begun"
 # People on the same places whose mechanisms are built together; people who wait for company.
 _TOGETHER, _WAITING = 8, 4096
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{0,79}")
-_JOURNAL, _PARAMETERS, _SUMMARY = ".batch/journal", ".batch/parameters.json", "summary.csv"
-
-
-@dataclass(frozen=True)
-class Level:
-    """What all mechanisms of a run have in common."""
-
-    epsilon: float
-    dilation: float = 1.0
-    method: str = "exact"
-    tolerance: float = 1e-6
-    keep_prior: bool = True
-
-
-@dataclass(frozen=True)
-class Row:
-    """What came of somebody's profile: a line of the summary."""
-
-    user: str
-    file: str
-    state: str
-    places: int | None = None
-    loss_km: float | None = None
-    bound_km: float | None = None
-    gap: float | None = None
-    seconds: float | None = None
-    bytes: int | None = None
-    digest: str | None = None
-    problem: str | None = None
-    places_id: str | None = None  # the same for people on the same places
 
 
 @dataclass(frozen=True)
@@ -125,7 +94,7 @@ def run_batch(
     """
     start = time.perf_counter()
     batch = Batch(people.count)
-    with alone(output), _journal(output, level) as journal:
+    with alone(output), Journal(output, level) as journal:
         seen: set[str] = set()
 
         def _count_places(row: Row) -> None:
@@ -298,108 +267,3 @@ def _lost(piece: Piece) -> list[Row]:
         Row(user, "", FAILED, n, digest=digest, problem=problem, places_id=where)
         for user, digest in zip(piece.users, piece.digests, strict=True)
     ]
-
-
-class _journal:  # noqa: N801
-    """What is done: read when a run begins, added to as it goes."""
-
-    def __init__(self, output: Output, level: Level) -> None:
-        self._output, self._level = output, level
-        self._rows: dict[str, Row] = {}
-        self._stream: IO[bytes] | None = None
-        self._held: list[bytes] = []
-        self._parts = 0
-
-    def __enter__(self) -> _journal:
-        self._check_level()
-        names = [name for name in self._output.names(".batch") if name.startswith("journal")]
-        for name in sorted(names):
-            for line in (self._output.read(f".batch/{name}") or b"").splitlines():
-                row = _row(line)
-                if row is not None:
-                    self._rows[row.user] = row
-        self._parts = 1 + max((int(re.sub(r"\D", "", name) or 0) for name in names), default=0)
-        return self
-
-    def __exit__(self, *wrong: object) -> None:
-        self._flush()
-        if self._stream is not None:
-            self._stream.close()
-
-    def _check_level(self) -> None:
-        told = json.dumps(asdict(self._level), indent=1).encode()
-        before = self._output.read(_PARAMETERS)
-        if before is None:
-            self._output.write(_PARAMETERS, told)
-            return
-        was, now = json.loads(before), asdict(self._level)
-        differ = [name for name in now if was.get(name) != now[name]]
-        other = [
-            "--forget-prior" if name == "keep_prior" and now[name]
-            else "no --forget-prior" if name == "keep_prior"
-            else f"{name} {was.get(name)!r}, not {now[name]!r}"
-            for name in differ
-        ]  # fmt: skip
-        if other:
-            raise InputError(
-                f"output must be new, or of a run like this one, and it was made with "
-                f"{'; '.join(other)}: give another output"
-            )
-
-    def done(self, user: str, digest: str) -> Row | None:
-        """Return somebody's row, if their file is there and made from the same."""
-        row = self._rows.get(user)
-        if row is None or row.state != DONE or row.digest != digest:
-            return None
-        return row if self._output.size(row.file) == row.bytes else None
-
-    def begin(self, user: str) -> None:
-        """Note that somebody's file is about to be another one, if they had one."""
-        if user in self._rows:
-            self.add(Row(user, "", BEGUN))
-
-    def add(self, row: Row) -> None:
-        """Note what came of somebody."""
-        self._rows[row.user] = row
-        self._held.append(json.dumps(asdict(row)).encode() + b"\n")
-        if isinstance(self._output, Folder) or len(self._held) >= 64:
-            self._flush()
-
-    def _flush(self) -> None:
-        if not self._held:
-            return
-        content = b"".join(self._held)
-        self._held = []
-        if self._stream is None and isinstance(self._output, Folder):
-            path = self._output.path / f"{_JOURNAL}-{self._parts:06}.jsonl"
-            self._stream = path.open("ab")
-        if self._stream is not None:
-            self._stream.write(content)
-            self._stream.flush()
-        else:
-            self._output.write(f"{_JOURNAL}-{self._parts:06}.jsonl", content)
-            self._parts += 1
-
-    def summarise(self, users: set[str]) -> None:
-        """Write the summary of these people, in the order of their names."""
-        import csv
-        import io
-
-        self._flush()
-        text = io.StringIO()
-        table = csv.writer(text, lineterminator="\n")
-        names = [each.name for each in fields(Row)]
-        table.writerow(names)
-        for user in sorted(users):
-            row = self._rows[user]
-            table.writerow(["" if v is None else v for v in (getattr(row, n) for n in names)])
-        self._output.write(_SUMMARY, text.getvalue().encode())
-
-
-def _row(line: bytes) -> Row | None:
-    """Read a line of the journal; one that was cut off in the middle says nothing."""
-    try:
-        told: dict[str, Any] = json.loads(line)
-        return Row(**told)
-    except (ValueError, TypeError):
-        return None

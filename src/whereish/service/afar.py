@@ -157,6 +157,11 @@ class FarWorker(AnyWorker):
         return not self._ended
 
     @property
+    def patience_s(self) -> float:
+        """How long a wait is before it is told: none for a cluster that is not there."""
+        return super().patience_s if self._envoy.answers else 0.0
+
+    @property
     def waits_for(self) -> str | None:
         """What it has to wait for before it can begin."""
         if not self._envoy.answers:
@@ -172,19 +177,6 @@ class FarWorker(AnyWorker):
         """Take it that nobody knows what became of it."""
         self._ended = True
         self._news.put(Outcome(was_warm=False))
-
-    def solve(
-        self,
-        recipe: bytes,
-        memory_gb: float,
-        time_limit_s: float,
-        progress: Callable[[dict[str, Any]], object],
-        wanted: Callable[[], bool],
-    ) -> Outcome:
-        """Give it its recipe and wait for what comes of it. It is gone when this returns."""
-        if not self._envoy.answers:
-            progress({"note": NO_CLUSTER})
-        return super().solve(recipe, memory_gb, time_limit_s, progress, wanted)
 
     def hear(self, said: dict[str, Any], read: Callable[[int], bytes]) -> None:
         """Take in a line of what it says."""

@@ -51,6 +51,11 @@ class AnyWorker(ABC):
         """Whether it can be given a recipe, or works on one."""
 
     @property
+    def patience_s(self) -> float:
+        """How long a wait is before it is told."""
+        return _NOTE_S
+
+    @property
     def waits_for(self) -> str | None:
         """What it has to wait for before it can begin. Until then its time stands still."""
         return None
@@ -92,7 +97,7 @@ class AnyWorker(ABC):
                     begun = now
                 if news:
                     progress(news)
-                elif waits_for is not None and now > asked + _NOTE_S:
+                elif waits_for is not None and now > asked + self.patience_s:
                     progress({"note": waits_for})
                 elif not self.is_warm and now > begun + _NOTE_S:
                     progress({"note": COMPILING})
