@@ -1,4 +1,4 @@
-"""The same batch on a Ray cluster of two nodes on loopback: equal, and not to be stopped."""
+"""The same batch on a Ray cluster of two nodes on this machine: equal, and not to be stopped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,8 @@ import pytest
 
 import whereish as wh
 from clusters import Nodes
+from serving import wait_until
+from stepping import halting
 from test_batch import counts, people, run, summary, table
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'whereish[cluster]'")
@@ -30,46 +31,60 @@ def nodes() -> Iterator[Nodes]:
     made.stop()
 
 
-def start(source: Path, output: Path, address: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "whereish", "batch", str(source), "-o", str(output),
-               "--epsilon", "1.07", "--cluster", address]  # fmt: skip
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+# Its worker dies twice, each time as it is about to write somebody's file.
+_DEADLY = """
+import os, signal, sys
+from pathlib import Path
+from whereish.batch import Level, open_engine, run_batch
+from whereish.batch.output import Folder
+from whereish.profiles import People
+
+class Deadly(Folder):
+    def write(self, name, content):
+        died = Path(f"{self.path}.died-over-{name}")
+        if name in ("user-0003.whereish", "user-0041.whereish") and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().write(name, content)
+
+engine = open_engine(cluster=sys.argv[3])
+done = run_batch(People(Path(sys.argv[1])), Level(1.07), Deadly(Path(sys.argv[2])), engine)
+engine.close()
+print(done.built, done.kept, done.failed)
+"""
 
 
 def test_a_cluster_gives_the_same_and_a_dead_worker_changes_nothing(
     nodes: Nodes, tmp_path: Path
 ) -> None:
-    source = table(tmp_path, people(80, places=30))
-    running = start(source, tmp_path / "cluster", nodes.address)
-    killed = 0
-    while running.poll() is None:
-        ready = len(list((tmp_path / "cluster").glob("*.whereish")))
-        workers = nodes.processes("ray::build")
-        if killed < 2 and ready >= 10 * (killed + 1) and workers:
-            os.kill(workers[0], signal.SIGKILL)
-            killed += 1
-        time.sleep(0.05)
-    said = running.communicate()[1]
-    assert running.returncode == 0, said
-    assert killed > 0
-    rows = summary(tmp_path / "cluster")
+    source, out = table(tmp_path, people(80, places=30)), tmp_path / "cluster"
+    command = [sys.executable, "-c", _DEADLY, str(source), str(out), nodes.address]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["80", "0", "0"]
+    died = {path.name for path in tmp_path.glob("cluster.died-over-*")}
+    assert len(died) == 2, "its workers were to die"
+    rows = summary(out)
     assert len(rows) == len({row["user"] for row in rows}) == 80
     assert {row["state"] for row in rows} == {"done"}
     run(source, tmp_path / "here", workers=2)
-    assert counts(tmp_path / "cluster") == counts(tmp_path / "here")
-    for file in (tmp_path / "cluster").glob("*.whereish"):
+    assert counts(out) == counts(tmp_path / "here")
+    for file in out.glob("*.whereish"):
         assert wh.audit_file(file)["certified"]
 
 
 def test_when_the_head_is_gone_the_rest_is_done_later(nodes: Nodes, tmp_path: Path) -> None:
     source = table(tmp_path, people(150, places=30))
-    running = start(source, tmp_path / "out", nodes.address)
-    while len(list((tmp_path / "out").glob("*.whereish"))) < 30:
-        assert running.poll() is None
-        time.sleep(0.05)
-    nodes.kill()
-    said = running.communicate(timeout=45)[1]  # before Ray would end the process, its way
-    assert running.returncode == 3, said
+    with halting(
+        "whereish.batch.journal:Journal.add", 30, "batch", str(source),
+        "-o", str(tmp_path / "out"), "--epsilon", "1.07", "--cluster", nodes.address,
+    ) as running:  # fmt: skip
+        running.wait()
+        nodes.kill()
+        running.resume()
+        said = running.process.communicate()[1]
+        # Ray itself would end the process after a minute, with exit code 1.
+        assert running.process.returncode == 3, said
     assert "the cluster is gone: what is done is kept" in said, said
     assert "Traceback" not in said, said
     for file in (tmp_path / "out").glob("*.whereish"):
@@ -89,29 +104,13 @@ def profile(folder: Path, count: int) -> Path:
     return folder / "who.json"
 
 
-def build(source: Path, output: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "whereish", "build", str(source), "-o", str(output),
-               "--epsilon", "1.07", "--json", *options]  # fmt: skip
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+def build(source: Path, output: Path, *options: str) -> list[str]:
+    """Return the words of a command that builds, with the facts as JSON."""
+    return ["build", str(source), "-o", str(output), "--epsilon", "1.07", "--json", *options]
 
 
-def when_busy(nodes: Nodes, running: subprocess.Popen[str], seconds: float) -> list[int]:
-    """Wait until the two who hold the blocks have worked for so long; return them."""
-    while running.poll() is None:
-        members = nodes.processes("ray::Member")
-        if len(members) == 2 and min(map(worked_s, members), default=0.0) > seconds:
-            return members
-        time.sleep(0.05)
-    raise AssertionError(running.communicate())
-
-
-def worked_s(pid: int) -> float:
-    try:
-        words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return int(words[11]) / os.sysconf("SC_CLK_TCK")
+# The solve itself says that it is about to make this step: in the middle of some ninety.
+STEP, AT = "whereish.solvers.iterate:Iterate.step", 25
 
 
 def test_one_solve_on_two_machines_is_the_local_one_though_a_member_dies(
@@ -119,29 +118,36 @@ def test_one_solve_on_two_machines_is_the_local_one_though_a_member_dies(
 ) -> None:
     """200 places, to the last bit; and what comes of it is audited."""
     source = profile(tmp_path, 200)
-    running = build(source, tmp_path / "far.whereish", "--cluster", nodes.address)
-    os.kill(when_busy(nodes, running, 3.0)[0], signal.SIGKILL)
-    out, said = running.communicate(timeout=300)
-    assert running.returncode == 0, said
-    assert any("2 machines of a cluster" in note for note in json.loads(out)["notes"]), out
-    alone = build(source, tmp_path / "here.whereish")
-    here, _ = alone.communicate(timeout=300)
+    far_file, here_file = tmp_path / "far.whereish", tmp_path / "here.whereish"
+    with halting(STEP, AT, *build(source, far_file, "--cluster", nodes.address)) as running:
+        running.wait()
+        members = nodes.processes("ray::Member")
+        assert len(members) == 2
+        os.kill(members[0], signal.SIGKILL)
+        running.resume()
+        out, said = running.process.communicate()
+        assert running.process.returncode == 0, said
     far = json.loads(out)
-    assert abs(far["quality_loss_km"] - json.loads(here)["quality_loss_km"]) <= 1e-8
-    far_m, _ = wh.load_mechanism(tmp_path / "far.whereish")
-    here_m, _ = wh.load_mechanism(tmp_path / "here.whereish")
+    assert any("2 machines of a cluster" in note for note in far["notes"]), out
+    command = [sys.executable, "-m", "whereish", *build(source, here_file)]
+    here = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert abs(far["quality_loss_km"] - here["quality_loss_km"]) <= 1e-8
+    far_m, _ = wh.load_mechanism(far_file)
+    here_m, _ = wh.load_mechanism(here_file)
     assert (far_m.counts == here_m.counts).all()
-    assert wh.audit_file(tmp_path / "far.whereish")["certified"]
+    assert wh.audit_file(far_file)["certified"]
 
 
 def test_ctrl_c_ends_a_solve_on_a_cluster_with_the_best_so_far(
     nodes: Nodes, tmp_path: Path
 ) -> None:
-    running = build(profile(tmp_path, 300), tmp_path / "far.whereish", "--cluster", nodes.address)
-    when_busy(nodes, running, 3.0)
-    running.send_signal(signal.SIGINT)
-    out, said = running.communicate(timeout=120)
-    assert running.returncode == 130, said
+    source, file = profile(tmp_path, 300), tmp_path / "far.whereish"
+    with halting(STEP, AT, *build(source, file, "--cluster", nodes.address)) as running:
+        running.wait()
+        running.process.send_signal(signal.SIGINT)
+        running.resume()
+        out, said = running.process.communicate()
+        assert running.process.returncode == 130, said
     assert json.loads(out)["stopped"] == "asked"
-    assert wh.audit_file(tmp_path / "far.whereish")["certified"]
-    assert nodes.processes("ray::Member") == []
+    assert wh.audit_file(file)["certified"]
+    wait_until(lambda: nodes.processes("ray::Member") == [])
