@@ -1,4 +1,4 @@
-"""The service's jobs on a Ray cluster of two nodes on loopback: the same, and as durable."""
+"""The service's jobs on a Ray cluster of two nodes on this machine: the same, and as durable."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,11 @@ def solves(client: httpx.Client) -> str:
     return line.split()[1]
 
 
+def seen_to_die(service: Served, times: int) -> bool:
+    """Tell whether a worker was seen to die over a job so often, and no oftener."""
+    return sum("once more" in line for line in list(service.log)) == times
+
+
 def commands(service: Served) -> list[str]:
     """Return what the server itself has started."""
     return [Path(f"/proc/{pid}/cmdline").read_text() for pid in service.workers()]
@@ -101,7 +106,7 @@ def test_what_is_solved_there_is_what_is_solved_here(nodes: Nodes, tmp_path: Pat
         assert service.stop() == 0
     assert [ENVOY in command for command in started] == [True], started
     assert not [line for line in service.log if "Traceback" in line]
-    wait_until(lambda: not nodes.processes(WORKER), 10)
+    wait_until(lambda: not nodes.processes(WORKER))
 
 
 def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
@@ -110,21 +115,21 @@ def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
     with serving(tmp_path, "--cluster", nodes.address, "--log-level", "debug") as service:
         with service.client() as client:
             job = post(client, secret(150))
-            for killed in (OUTPOST, WORKER, ENVOY):
+            for deaths, killed in enumerate((OUTPOST, WORKER, ENVOY)):
+                wait_until(partial(seen_to_die, service, deaths))
                 wait_until(lambda: state(client, job)["progress"] is not None)
                 # The envoy is the server's own, the only process that it has started.
                 found = service.workers() if killed == ENVOY else nodes.processes(killed)
                 assert found
                 for pid in found:
                     os.kill(pid, signal.SIGKILL)
-                wait_until(lambda: state(client, job)["progress"] is None, 10)
             told = wait_for(client, job)
             # The same recipe, refused by the process that solves.
             edges = [[i, i + 1, float(SHARE)] for i in range(148)]
             wait_for(client, post(client, secret(150) | {"privacy_metric": {"edges": edges}}))
         service.stop()
     assert told["state"] == "done", told
-    assert sum("once more" in line for line in service.log) == 2, "an envoy's end is no job's fault"
+    assert seen_to_die(service, 2), "an envoy's end is no job's fault"
     said = contents(nodes.folder)
     assert OUTPOST.removeprefix("ray::").encode() in said, "these are not Ray's logs"
     assert not found_in(said)
@@ -143,20 +148,20 @@ def test_who_waits_for_a_core_says_so_and_can_be_cancelled(nodes: Nodes, tmp_pat
             run = [job["id"] for job in told if job["progress"] is not None]
             return run, [job["id"] for job in told if job["note"] == NO_CORE]
 
-        wait_until(lambda: [len(some) for some in found()] == [2, 1], 40)
+        wait_until(lambda: [len(some) for some in found()] == [2, 1])
         run, waits = found()
         assert len(nodes.processes(WORKER)) == 2
         assert client.delete(f"/v1/mechanisms/{waits[0]}").status_code == 204
-        wait_until(lambda: solves(client) == "2.0", 5)
+        wait_until(lambda: solves(client) == "2.0")
         # A core that a cancelled job had is there for the next one.
         small = post(client, recipe(30))
         held = set(nodes.processes(WORKER))
         assert client.delete(f"/v1/mechanisms/{run[0]}").status_code == 204
-        wait_until(lambda: not held <= set(nodes.processes(WORKER)), 5)
+        wait_until(lambda: not held <= set(nodes.processes(WORKER)))
         assert wait_for(client, small)["state"] == "done"
         assert state(client, run[1])["progress"] is not None
         service.kill()
-    wait_until(lambda: not nodes.processes(OUTPOST) and not nodes.processes(WORKER), 10)
+    wait_until(lambda: not nodes.processes(OUTPOST) and not nodes.processes(WORKER))
 
 
 def test_a_cluster_that_goes_away_and_comes_back(nodes: Nodes, tmp_path: Path) -> None:
@@ -167,13 +172,13 @@ def test_a_cluster_that_goes_away_and_comes_back(nodes: Nodes, tmp_path: Path) -
     ):
         job = post(client, recipe(100))
         nodes.kill()
-        wait_until(lambda: client.get("/readyz").status_code == 503, 20)
+        wait_until(lambda: client.get("/readyz").status_code == 503)
         assert client.get("/healthz").status_code == 200
         assert state(client, job)["state"] in ("queued", "running")
-        wait_until(lambda: state(client, job)["note"] == NO_CLUSTER, 40)
+        wait_until(lambda: state(client, job)["note"] == NO_CLUSTER)
         back = Nodes(int(nodes.address.rsplit(":", 1)[1]))
         try:
-            assert wait_for(client, job, 60)["state"] == "done"
+            assert wait_for(client, job)["state"] == "done"
             assert client.get("/readyz").status_code == 200
             assert service.stop() == 0
         finally:
@@ -185,13 +190,11 @@ def test_an_address_that_nobody_answers_is_refused_at_the_start(tmp_path: Path) 
     address = "127.0.0.1:1"
     command = [sys.executable, "-m", "whereish", "serve", "--port", "0", "--folder", str(tmp_path),
                "--cluster", address]  # fmt: skip
-    begun = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     assert "cluster must be" in done.stderr
     assert address in done.stderr
     assert "Traceback" not in done.stderr
-    assert time.monotonic() - begun < 20
     assert not done.stdout
 
 

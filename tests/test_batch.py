@@ -8,8 +8,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +20,8 @@ import pytest
 from typer.testing import CliRunner
 
 import whereish as wh
+from serving import wait_until
+from stepping import halting
 from whereish.batch import Level, LocalEngine, open_output, run_batch
 from whereish.batch.engines import Lost
 from whereish.batch.output import Folder
@@ -55,6 +55,14 @@ def run(source: Path, output: Path | str, **more: Any) -> Any:
         )
     finally:
         engine.close()
+
+
+def command(source: Path, output: Path, *options: str) -> list[str]:
+    return ["batch", str(source), "-o", str(output), "--epsilon", "1.07", *options]
+
+
+# What a run does for everybody, once their file is there.
+ADD = "whereish.batch.journal:Journal.add"
 
 
 def counts(folder: Path) -> dict[str, bytes]:
@@ -349,21 +357,13 @@ def test_no_more_is_read_than_is_worked_on() -> None:
 
 def test_workers_end_with_who_started_them(tmp_path: Path) -> None:
     source = table(tmp_path, people(400, places=20))
-    command = [sys.executable, "-m", "whereish", "batch", str(source), "-o", str(tmp_path / "out"),
-               "--epsilon", "1.07", "--workers", "2"]  # fmt: skip
-    running = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    while not list((tmp_path / "out").glob("*.whereish")):
-        assert running.poll() is None
-        time.sleep(0.05)
-    tasks = Path(f"/proc/{running.pid}/task").iterdir()
-    children = [pid for task in tasks for pid in (task / "children").read_text().split()]
-    assert len(children) >= 2
-    running.kill()
-    running.wait()
-    until = time.monotonic() + 10
-    while any(_runs(pid) for pid in children):
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    with halting(ADD, 1, *command(source, tmp_path / "out", "--workers", "2")) as running:
+        running.wait()
+        pid = running.process.pid
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        children = [one for task in tasks for one in (task / "children").read_text().split()]
+        assert len(children) >= 2
+    wait_until(lambda: not any(map(_runs, children)))
 
 
 def _runs(pid: str) -> bool:
@@ -423,17 +423,11 @@ def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
     """Killed -9 in the middle, workers and all: no half file, and the rest is what is left."""
     source = table(tmp_path, people(120, places=30))
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "whereish", "batch", str(source), "-o", str(out),
-               "--epsilon", "1.07", "--workers", "2"]  # fmt: skip
     for _ in range(3):
-        running = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
-        before = len(list(out.glob("*.whereish")))
-        end = time.monotonic() + 60
-        while len(list(out.glob("*.whereish"))) <= before + 20 and running.poll() is None:
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
+        words = command(source, out, "--workers", "2")
+        with halting(ADD, 25, *words, start_new_session=True) as running:
+            running.wait()
+            os.killpg(running.process.pid, signal.SIGKILL)
         for file in out.glob("*.whereish"):
             wh.load_mechanism(file)
     done = run(source, out, workers=2)
@@ -445,13 +439,11 @@ def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
     source = table(tmp_path, people(400, places=40))
-    command = [sys.executable, "-m", "whereish", "batch", str(source), "-o", str(tmp_path / "out"),
-               "--epsilon", "1.07"]  # fmt: skip
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while len(list((tmp_path / "out").glob("*.whereish"))) < 25:
-        time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
-    said = running.communicate(timeout=30)[1]
-    assert running.returncode == 130
+    with halting(ADD, 25, *command(source, tmp_path / "out")) as running:
+        running.wait()
+        running.process.send_signal(signal.SIGINT)
+        running.resume()
+        said = running.process.communicate()[1]
+        assert running.process.returncode == 130
     assert "Traceback" not in said
     assert run(source, tmp_path / "out", workers=2).kept > 0

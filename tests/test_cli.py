@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import stat
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +14,7 @@ from typer.testing import CliRunner
 
 import strategies as some
 import whereish as wh
+from stepping import halting
 from whereish.cli import app
 from whereish.release import unpack
 
@@ -312,32 +309,22 @@ def test_a_prior_for_other_places_is_refused(profile: Path, tmp_path: Path) -> N
     assert "must have the places of" in done.stderr
 
 
-@pytest.mark.slow
-def interrupted(folder: Path, side: int, solver: str) -> tuple[int, str]:
-    """Build in a real process, and send it a real signal in the middle of a long solve."""
+def interrupted(folder: Path, side: int, solver: str, function: str, call: int) -> tuple[int, str]:
+    """Build in a real process, and send it a real signal as it calls a function of the solver."""
     places, prior = some.grid(side, side), some.skewed(side * side)
     rows = [f"{x},{y},{p!r}" for (x, y), p in zip(places.xy.tolist(), prior.tolist(), strict=True)]
     (folder / "big.csv").write_text("\n".join(["x_km,y_km,prior", *rows]))
     options = ["--epsilon", "1.07", "-o", "k.whereish", "--solver", solver]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "whereish", "build", "big.csv", *options],
-        cwd=folder,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if " constraints on " in line:
-            break
-    time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    _, rest = process.communicate(timeout=60)
-    return process.returncode, rest
+    with halting(function, call, "build", "big.csv", *options, cwd=folder) as running:
+        running.wait()
+        running.process.send_signal(signal.SIGINT)
+        running.resume()
+        _, said = running.process.communicate()
+        return running.process.returncode, said
 
 
 def test_ctrl_c_hands_over_the_best_so_far(tmp_path: Path) -> None:
-    code, rest = interrupted(tmp_path, 16, "auto")
+    code, rest = interrupted(tmp_path, 12, "auto", "whereish.solvers.iterate:Iterate.step", 10)
     assert code == 130
     assert "stopped       by you: this is the best so far, as private as any" in rest
     mechanism, _ = wh.load_mechanism(tmp_path / "k.whereish")
@@ -347,7 +334,7 @@ def test_ctrl_c_hands_over_the_best_so_far(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_another_solver_leaves_no_file(tmp_path: Path) -> None:
-    code, rest = interrupted(tmp_path, 10, "highs-ipm")
+    code, rest = interrupted(tmp_path, 10, "highs-ipm", "whereish.solvers.highs:Thread.join", 1)
     assert code == 130
     assert "stopped; no file was left half written" in rest
     assert [file.name for file in tmp_path.iterdir()] == ["big.csv"]

@@ -8,11 +8,9 @@ import os
 import random
 import re
 import shlex
-import signal
 import stat
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,6 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 import whereish as wh
+from stepping import halting
 from whereish.cli import app
 from whereish.studies import Choice, Design, claims, evaluate, load_people
 from whereish.studies.charts import CHARTS
@@ -232,16 +231,19 @@ def test_a_run_is_not_mistaken_for_another(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_that_is_killed_goes_on_where_it_was(finished: Path, tmp_path: Path) -> None:
     folder = tmp_path / "killed"
-    command = [sys.executable, "-m", "whereish", "paper", *SMALL, "-o", str(folder)]
+    words = ["paper", *SMALL, "-o", str(folder)]
     moments = random.Random(int(os.environ.get("WHEREISH_SEED", "0")))
-    kept = []
-    for _ in range(10):
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        time.sleep(moments.uniform(1.5, 6.0))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    parts = len(list((finished / "parts").glob("*.json")))
+    kept: list[int] = []
+    while not kept or kept[-1] < parts - 4:
+        # Before a part is written, or when all of it is in a file that has not its name yet.
+        step = moments.choice(("whereish.studies.runs:write_whole", "whereish.files:os.replace"))
+        with halting(step, moments.randint(2, max(4, parts // 8)), *words) as running:
+            running.wait()
+            running.process.kill()
         kept.append(len(list((folder / "parts").glob("*.json"))) if folder.exists() else 0)
     assert kept == sorted(kept)
+    command = [sys.executable, "-m", "whereish", *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert timeless(folder) == timeless(finished)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import stat
-import subprocess
-import sys
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import whereish as wh
+from stepping import halting
 from whereish.cli import app
 
 
@@ -242,19 +239,15 @@ def test_several_people_are_named_not_merged(tmp_path: Path) -> None:
 def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
     made = wh.SyntheticCity(users=40, days=60, every_s=5)
     made.write_parquet(tmp_path / "t.parquet")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "whereish", "profile", str(tmp_path / "t.parquet"), "--group",
-         "users", "--zone", "UTC", "-o", str(tmp_path / "out")],
-        stderr=subprocess.PIPE, text=True, env={**os.environ},
-    )  # fmt: skip
-    with process:
-        assert process.stderr is not None
-        while "reading" not in process.stderr.readline():
-            pass
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        assert "Traceback" not in process.stderr.read()
-    assert process.returncode == 130
+    words = ("profile", str(tmp_path / "t.parquet"), "--group", "users", "--zone", "UTC",
+             "-o", str(tmp_path / "out"))  # fmt: skip
+    with halting("whereish.profiles.traces:Traces._whose", 1, *words) as running:
+        running.wait()
+        running.process.send_signal(signal.SIGINT)
+        running.resume()
+        said = running.process.communicate()[1]
+        assert running.process.returncode == 130, said
+    assert "Traceback" not in said
     left = {file.name for file in tmp_path.iterdir()}
     assert left <= {"t.parquet", "cache"}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from serving import Served, serving, wait_for
+from serving import Served, serving, wait_for, wait_until
 from test_service import keys
 
 # Numbers that nothing else would ever print.
@@ -103,8 +103,9 @@ def test_a_canary_leaves_no_trace(tmp_path: Path) -> None:
             wait_for(client, job)
             # A worker that is killed in the middle of things leaves nothing, either.
             long = client.post("/v1/mechanisms", json=_long()).json()["id"]
-            time.sleep(1.5)
-            client.delete(f"/v1/mechanisms/{long}")
+            cut_off = f"/v1/mechanisms/{long}"
+            wait_until(lambda: client.get(cut_off).json()["progress"] is not None)
+            client.delete(cut_off)
             answers += [client.get(f"/v1/mechanisms/{job}").content, client.get("/metrics").content]
             file = client.get(f"/v1/mechanisms/{job}/file").content
             assert found_in(file), "the file is the one place that has it"

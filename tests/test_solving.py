@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
-import threading
-import time
 from typing import Any
 
 import pytest
@@ -35,11 +34,9 @@ def test_what_comes_of_it_is_certified() -> None:
 
 def test_one_that_takes_too_long_is_ended() -> None:
     """A solver that hands over nothing early: only the limit ends it."""
-    begun = time.monotonic()
     outcome = solve(recipe(120, solver="highs-ipm"), time_limit_s=6)
     assert outcome.error is not None
     assert outcome.error["code"] == "time"
-    assert time.monotonic() - begun < 20
 
 
 def test_one_that_takes_too_much_memory_is_ended() -> None:
@@ -66,16 +63,20 @@ def test_one_that_is_not_wanted_is_ended() -> None:
 def test_one_that_dies_is_neither_a_file_nor_an_error() -> None:
     worker = Worker()
     pid = worker._process.pid
-    threading.Timer(4.0, lambda: os.kill(pid, signal.SIGKILL)).start()
     body = json.dumps(recipe(500)).encode()
-    assert worker.solve(body, 8.0, 60, lambda far: None, lambda: True) == Outcome()
+
+    def die(far: dict[str, Any]) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    assert worker.solve(body, 8.0, 600, die, lambda: True) == Outcome()
     assert not worker.is_alive
 
 
 def test_one_that_is_dead_before_it_is_asked() -> None:
     worker = Worker()
     worker.kill()
-    time.sleep(0.2)
+    worker._process.wait()
     body = json.dumps(recipe(500)).encode()
     cold = Outcome(was_warm=False)
     assert worker.solve(body, 8.0, 60, lambda far: None, lambda: True) == cold

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import whereish as wh
+from stepping import halting
 from whereish.cli import app
 
 CITY = wh.embedded_city()
@@ -254,18 +252,12 @@ def test_report_and_its_budget(file: Path, tmp_path: Path) -> None:
 def test_interrupted_it_leaves_no_output(file: Path, tmp_path: Path, how: signal.Signals) -> None:
     source = write(table(2_000_000), tmp_path / "in.csv")
     before = {path.name for path in tmp_path.iterdir()}
-    code = "from whereish.cli import main; main()"
-    worker = subprocess.Popen(
-        [sys.executable, "-c", code, "obfuscate", file, source, "-o", tmp_path / "out.csv"],
-        stderr=subprocess.PIPE,
-    )
-    assert worker.stderr is not None
-    worker.stderr.readline()
-    deadline = time.time() + 60
-    while {path.name for path in tmp_path.iterdir()} == before and time.time() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.2)
-    worker.send_signal(how)
-    said = worker.communicate()[1].decode()
-    assert worker.returncode == 130, said
+    words = ("obfuscate", str(file), str(source), "-o", str(tmp_path / "out.csv"))
+    with halting("whereish.mechanisms.mechanism:Mechanism.sample", 2, *words) as running:
+        running.wait()
+        assert {path.name for path in tmp_path.iterdir()} != before, "it is being written"
+        running.process.send_signal(how)
+        running.resume()
+        said = running.process.communicate()[1]
+        assert running.process.returncode == 130, said
     assert {path.name for path in tmp_path.iterdir()} == before
