@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 
 PAGE := src/whereish/service/page/vendor/stamp
 
-.PHONY: demo serve test check bench format clean system
+.PHONY: demo serve test quick fresh check bench format clean system
 
 demo: $(READY)
 	$(BIN)/whereish demo -o demo
@@ -17,6 +17,15 @@ serve: $(READY) $(PAGE)
 
 test: check $(PAGE) system
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
+
+# What a contributor runs while working: no browser, database, service, cluster or kills.
+quick: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest -n 2 -q -m "not heavy and not slow"
+
+# Both commands of the README as on a new machine: a clone of HEAD, empty home, temporary and cache folders.
+fresh:
+	.ci/as-new .ci/fresh
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -21,6 +21,8 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from serving import Served, recipe, serving
 
+pytestmark = pytest.mark.heavy
+
 SECONDS = 2.0
 HEADERS = {"content-type": "application/json"}
 

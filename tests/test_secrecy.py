@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from serving import Served, serving, wait_for, wait_until
 from test_service import keys
+
+pytestmark = pytest.mark.heavy
 
 # Numbers that nothing else would ever print.
 LATITUDE, LONGITUDE, SHARE = "48.8471829", "2.3918273", "0.3141592"

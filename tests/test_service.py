@@ -23,6 +23,8 @@ import whereish as wh
 from serving import Served, recipe, serving, wait_for, wait_until
 from whereish.recipes import Recipe
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:

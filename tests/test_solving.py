@@ -14,6 +14,8 @@ from serving import recipe
 from whereish.mechanisms import audit_bytes
 from whereish.service.solving import Outcome, Worker
 
+pytestmark = pytest.mark.heavy
+
 
 def solve(
     document: dict[str, Any], memory_gb: float = 8.0, time_limit_s: float = 120.0, **more: Any
