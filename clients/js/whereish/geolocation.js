@@ -3,7 +3,7 @@
 import { BudgetError, InputError } from "./errors.js";
 import { Mechanism } from "./mechanism.js";
 import {
-  defineProperty, getOwnPropertyDescriptor, getPrototypeOf, has, own, reflectApply, toNumber,
+  defineProperty, deleteProperty, getOwnPropertyDescriptor, getPrototypeOf, has, own, reflectApply, toNumber,
   weakGet, weakSet,
 } from "./primordials.js";
 import { Reporter } from "./reporter.js";
@@ -19,6 +19,9 @@ const latitudeOf = reader("GeolocationCoordinates", "latitude");
 const longitudeOf = reader("GeolocationCoordinates", "longitude");
 const codeOf = reader("GeolocationPositionError", "code");
 const messageOf = reader("GeolocationPositionError", "message");
+const NATIVE = globalThis.Geolocation?.prototype;
+const originals = { __proto__: null };
+for (const name of ["getCurrentPosition", "watchPosition"]) originals[name] = NATIVE?.[name];
 const ELEMENT = globalThis.HTMLGeolocationElement?.prototype;
 const elementPosition = getterOf("HTMLGeolocationElement", "position");
 
@@ -83,15 +86,22 @@ export function wrapGeolocation(navigator, mechanism, options = {}) {
 
 /** Replace the methods where they are found, unless they are replaced already. */
 function replaced(geolocation) {
-  const holder = holderOf(geolocation, "getCurrentPosition");
+  const native = NATIVE !== undefined && getPrototypeOf(geolocation) === NATIVE;
+  const holder = native ? NATIVE : holderOf(geolocation, "getCurrentPosition");
+  const names = ["getCurrentPosition", "watchPosition"];
+  // What was put before the prototype's methods would be called instead of ours.
+  for (let i = 0; native && i < names.length; i++) {
+    if (!deleteProperty(geolocation, names[i])) {
+      throw new InputError(`${names[i]} cannot be replaced: another script has fixed it already`);
+    }
+  }
   const known = weakGet(switches, holder);
   if (known) return known;
   const state = { active: null };
-  const names = ["getCurrentPosition", "watchPosition"];
   for (let i = 0; i < names.length; i++) {
     const name = names[i];
-    const at = holderOf(geolocation, name);
-    const original = at[name];
+    const at = native ? NATIVE : holderOf(geolocation, name);
+    const original = native ? originals[name] : at[name];
     const stand = {
       [name](succeed, fail, wishes) {
         if (!state.active) return reflectApply(original, this, arguments);

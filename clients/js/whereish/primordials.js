@@ -8,6 +8,7 @@ const { apply } = Reflect;
 /** Turn a method into a function whose first argument is the object. */
 export const uncurry = (method) => (self, ...rest) => apply(method, self, rest);
 export const reflectApply = apply;
+export const { deleteProperty } = Reflect;
 
 export const { abs, atan, atan2, ceil, cos, floor, hypot, sin, sqrt, tan, PI, max } = Math;
 export const { isFinite, isInteger, isSafeInteger } = Number;

@@ -360,7 +360,7 @@ def _build(told: dict[str, Any]) -> Build:
         raise FormatError("build.notes must be texts")
     build["notes"] = tuple(notes)
     if not isinstance(build.get("method"), str):
-        raise FormatError("build must say a method")
+        raise FormatError("build.method is not of the kind it must be")
     for name, value in build.items():
         wanted: Any = str if name in _TEXTS else int | float
         fits = isinstance(value, wanted) and not isinstance(value, bool)
