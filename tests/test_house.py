@@ -125,9 +125,10 @@ def test_the_wheel_has_the_page_and_serves_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(tmp_path / "installed")
     page = tmp_path / "installed" / "whereish" / "service" / "page"
-    assert (page / "vendor" / "whereish.js").read_text() == (
-        ROOT / "clients" / "js" / "whereish.js"
-    ).read_text()
+    client = ROOT / "clients" / "js"
+    for module in (client / "whereish.js", *(client / "whereish").glob("*.js")):
+        packed_module = page / "vendor" / module.relative_to(client)
+        assert packed_module.read_text() == module.read_text()
     with serving(
         tmp_path / "data", environment={"PYTHONPATH": str(tmp_path / "installed")}
     ) as service:

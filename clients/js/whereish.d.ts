@@ -2,6 +2,8 @@
 export class InputError extends Error {}
 /** A file is not a mechanism, or not one that may be used. */
 export class FormatError extends InputError {}
+/** A file claims a privacy that its numbers do not have, or is not the one that was pinned. */
+export class GuaranteeError extends FormatError {}
 /** A report would cost more than is left of its budget: nothing was reported. */
 export class BudgetError extends Error {}
 
@@ -24,12 +26,20 @@ export class Mechanism {
   private constructor();
   readonly places: number;
   readonly reports: number;
+  /** Null where none is promised: `certified` is false, and a Reporter refuses it. */
   readonly epsilon: number | null;
   readonly epsilonUnit: string | null;
+  readonly certified: boolean;
   readonly certificate: { certified: boolean; guarantee: string[]; [name: string]: unknown };
+  /** The digest that `whereish audit` prints. */
   readonly digest: string;
-  readonly plane: [number, number] | null;
-  readonly cellKm: [number, number] | null;
+  /** The public key that has signed it, where one was asked for. */
+  readonly signer: string | null;
+  readonly metricDigest: string | null;
+  /** The file holds a prior, which is a map of somebody's life: save it again without it. */
+  readonly holdsPrior: boolean;
+  readonly plane: readonly [number, number] | null;
+  readonly cellKm: readonly [number, number] | null;
   readonly reachKm: number;
   countsOf(place: number): bigint[];
   input(place: number): [number, number];
@@ -37,41 +47,64 @@ export class Mechanism {
   locate(latitude: number, longitude: number): { place: number; snappedKm: number; outside: boolean };
   draw(place: number, bits?: bigint): number;
   report(latitude: number, longitude: number, options?: { outside?: Outside }): Output;
+  /** The radius within which a share of the reports falls, under the file's prior if it has one. */
+  accuracyKm(share?: number): number;
 }
 
-/** Read a `.whereish` file and check it. */
-export function readMechanism(source: ArrayBuffer | Uint8Array): Promise<Mechanism>;
+export interface ReadOptions {
+  /** The digest that `whereish audit` prints, if it must be that very file. */
+  sha256?: string;
+  /** The Ed25519 public key that must have signed it: 32 bytes, or in hexadecimal or base64. */
+  key?: Uint8Array | ArrayBuffer | string;
+  /** False to say nothing on the console about a file that holds a prior. */
+  warn?: boolean;
+}
+
+/** Read a `.whereish` file and check all of it, every ratio included. */
+export function readMechanism(
+  source: ArrayBuffer | ArrayBufferView,
+  options?: ReadOptions,
+): Promise<Mechanism>;
 /** Project degrees to km east and north of a centre. */
-export function project(centre: [number, number], lat: number, lon: number): [number, number];
+export function project(centre: readonly [number, number], lat: number, lon: number): [number, number];
 /** 63 uniform bits from the system's generator. */
 export function randomBits(): bigint;
-/** How far off most reports of any place are, in km, the snap included. */
+/** The radius within which a share of the reports falls (0.95), in km, from the place itself. */
 export function accuracyKm(mechanism: Mechanism, share?: number): number;
 
-export interface ReporterOptions {
-  /** Epsilon per period. */
-  budget: number;
+export interface ReporterTerms {
   period?: Period;
   outside?: Outside;
   /** Where in the storage the ledger is. */
   key?: string;
   clock?: () => number;
+  /** Where reports already made are kept: "storage" (default), or in this "page" only. */
+  remember?: "storage" | "page";
+  /** At least 16 random bytes that name places in the storage; else some that are kept there. */
+  secret?: Uint8Array | string;
 }
+
+/** How many new places a period, or which epsilon: one of them. */
+export type ReporterOptions = ReporterTerms &
+  ({ newPlaces: number; budget?: undefined } | { budget: number; newPlaces?: undefined });
 
 /** Reports within a budget; the same place gets the same report all period. */
 export class Reporter {
   constructor(mechanism: Mechanism, storage: Pick<Storage, "getItem" | "setItem">, options: ReporterOptions);
-  readonly state: { spent: number; budget: number; period: Period };
+  readonly state: { spent: number; budget: number; period: Period; newPlacesLeft: number };
   report(latitude: number, longitude: number): Report;
 }
 
-export interface WrapOptions extends ReporterOptions {
+export type WrapOptions = ReporterOptions & {
   storage?: Pick<Storage, "getItem" | "setItem">;
   origin?: string;
   levels?: Record<string, Mechanism | "real" | "never">;
-}
+};
 
-/** Replace getCurrentPosition and watchPosition; returns a function that puts them back. */
+/**
+ * Have getCurrentPosition, watchPosition and <geolocation> give reports; returns a function that
+ * switches it off. A convenience for a page's author, not a boundary. Here `remember` is "page".
+ */
 export function wrapGeolocation(
   navigator: { geolocation: Geolocation },
   mechanism: Mechanism,

@@ -3,11 +3,13 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import {
-  BudgetError, FormatError, InputError, Mechanism, Reporter, randomBits, readMechanism,
-  wrapGeolocation,
-} from "../whereish.js";
 
+const said = [];
+console.warn = (text) => said.push(text);
+const { readMechanism, ...client } = await import("../whereish.js");
+const {
+  BudgetError, FormatError, GuaranteeError, InputError, Mechanism, Reporter, randomBits, wrapGeolocation,
+} = client;
 const mechanism = await readMechanism(readFileSync(process.env.WHEREISH_FILE));
 const [lat, lon] = JSON.parse(process.env.WHEREISH_POINT);
 const [farLat, farLon] = JSON.parse(process.env.WHEREISH_OTHER);
@@ -86,19 +88,28 @@ test("what was spent is written before a report is handed over", () => {
 });
 
 test("a ledger that is none is left alone", () => {
-  for (const text of ["", "{", "3", '{"period":"day"}', '{"period":"day","number":1,"spent":-1,"sticky":{}}']) {
+  const day = { period: "day", number: 1, unit: "per km", budget: "1", spent: "0", version: 2 };
+  const spoiled = [
+    { spent: "-1" }, { spent: 0 }, { spent: "NaN" }, { number: "1" }, { number: 1.5 },
+    { sticky: null }, { sticky: { x: 1 } }, { sticky: { ["0".repeat(32)]: "1" } },
+    { sticky: { ["0".repeat(32)]: -1 } }, { key: 3 }, { version: 3 }, { budget: 9 }, { unit: 1 },
+    { period: "toString" }, { period: ["day"] },
+  ].map((change) => JSON.stringify({ ...day, ...change }));
+  const old = ['{"period":"day"}', '{"period":"day","number":1,"spent":-1,"sticky":{}}',
+    '{"period":"day","number":1,"spent":"0","sticky":{}}', '{"period":"day","number":1,"spent":0,"sticky":{"0":1}}'];
+  for (const text of ["", "{", "3", "null", "[]", ...old, ...spoiled]) {
     const storage = shelf({ whereish: text });
-    const reporter = new Reporter(mechanism, storage, { budget: 9 });
-    assert.throws(() => reporter.report(lat, lon), FormatError);
+    assert.throws(() => new Reporter(mechanism, storage, { budget: 9 }), FormatError);
     assert.equal(storage.kept.whereish, text);
   }
   const weekly = shelf();
   new Reporter(mechanism, weekly, { budget: 9, period: "week" }).report(lat, lon);
-  assert.throws(() => new Reporter(mechanism, weekly, { budget: 9 }).report(lat, lon), /by the week/);
+  assert.throws(() => new Reporter(mechanism, weekly, { budget: 9 }), /by the week/);
   for (const budget of [0, -1, NaN, Infinity, undefined]) {
     assert.throws(() => new Reporter(mechanism, shelf(), { budget }), InputError);
   }
   assert.throws(() => new Reporter({}, shelf(), { budget: 1 }), InputError);
+  assert.throws(() => new Reporter(mechanism, null, { budget: 1 }), InputError);
 });
 
 test("a page gets reports, and nothing that tells more", () => {
@@ -121,6 +132,188 @@ test("a page gets reports, and nothing that tells more", () => {
   assert.ok(navigator.asked.every((options) => options.enableHighAccuracy === undefined));
   undo();
   navigator.geolocation.getCurrentPosition((position) => assert.equal(position, here));
+  // And it can be wrapped again, once at a time.
+  const again = wrapGeolocation(navigator, mechanism, { storage: shelf(), newPlaces: 1 });
+  assert.throws(
+    () => wrapGeolocation(navigator, mechanism, { storage: shelf(), newPlaces: 9 }), /wrapped already/,
+  );
+  again();
+});
+
+test("an error is passed on by its code and message, and a timeout is kept", () => {
+  const failing = { code: 3, message: "late", where: [lat, lon] };
+  const asked = [];
+  const navigator = {
+    geolocation: {
+      getCurrentPosition(succeed, fail, options) {
+        asked.push(options);
+        fail(failing);
+      },
+      watchPosition() {},
+    },
+  };
+  wrapGeolocation(navigator, mechanism, { storage: shelf(), newPlaces: 3 });
+  const told = [];
+  navigator.geolocation.getCurrentPosition(assert.fail, (wrong) => told.push(wrong), { timeout: 250 });
+  assert.deepEqual(told, [
+    { code: 3, message: "late", PERMISSION_DENIED: 1, POSITION_UNAVAILABLE: 2, TIMEOUT: 3 },
+  ]);
+  assert.equal(asked[0].timeout, 250);
+  navigator.geolocation.getCurrentPosition(assert.fail);
+  assert.equal("timeout" in asked[1], false);
+  assert.throws(() => navigator.geolocation.getCurrentPosition(), TypeError);
+  assert.throws(() => navigator.geolocation.getCurrentPosition(() => {}, 3), TypeError);
+});
+
+test("new places are counted exactly, and a budget in epsilon too", () => {
+  const points = (count) => Array.from({ length: count }, (_, place) => {
+    // Places are found from their own coordinates: the outputs are the inputs here.
+    return mechanism.output(place).latlon;
+  });
+  for (const places of [1, 3, 7]) {
+    const reporter = new Reporter(mechanism, shelf(), { newPlaces: places });
+    assert.equal(reporter.state.newPlacesLeft, places);
+    const fresh = points(10).map((point) => {
+      try {
+        return reporter.report(...point).fresh;
+      } catch (wrong) {
+        assert.ok(wrong instanceof BudgetError);
+        return false;
+      }
+    });
+    assert.equal(fresh.filter(Boolean).length, places);
+    assert.equal(reporter.state.newPlacesLeft, 0);
+    assert.equal(reporter.report(...points(1)[0]).fresh, false);
+  }
+  // 3 x 1.07 = 3.21 as people count: doubles would say 3.2100000000000004.
+  const allowed = (budget) => {
+    const reporter = new Reporter(mechanism, shelf(), { budget });
+    return reporter.state.newPlacesLeft;
+  };
+  assert.equal(mechanism.epsilon, 1.07);
+  assert.deepEqual([3.2, 3.21, 3.22, 1.06, 1e-300, 1e19].map(allowed).slice(0, 5), [2, 3, 3, 0, 0]);
+  for (const newPlaces of [0, -1, 1.5, NaN, "3", Infinity]) {
+    assert.throws(() => new Reporter(mechanism, shelf(), { newPlaces }), InputError);
+  }
+  assert.throws(() => new Reporter(mechanism, shelf(), { newPlaces: 3, budget: 3.21 }), /one of them/);
+  assert.throws(() => new Reporter(mechanism, shelf(), {}), /one of them/);
+});
+
+test("the budget of a ledger is kept: neither raised nor lowered", () => {
+  const storage = shelf();
+  new Reporter(mechanism, storage, { newPlaces: 2 }).report(lat, lon);
+  for (const other of [{ newPlaces: 3 }, { newPlaces: 1 }, { budget: 99 }, { newPlaces: 2, period: "week" }]) {
+    assert.throws(() => new Reporter(mechanism, storage, other), InputError);
+    // Nor with a copy of the storage, which another page would find.
+    assert.throws(() => new Reporter(mechanism, shelf({ ...storage.kept }), other), InputError);
+  }
+  assert.equal(new Reporter(mechanism, storage, { budget: 2.14 }).state.spent, 1.07);
+});
+
+test("an emptied or forged storage gives nothing back while the page lives", () => {
+  for (const remember of ["page", "storage"]) {
+    const storage = shelf();
+    const options = { newPlaces: 1, remember, clock: () => 5 * 86_400_000 };
+    const reporter = new Reporter(mechanism, storage, options);
+    const first = reporter.report(lat, lon);
+    const kept = JSON.parse(storage.kept.whereish);
+    const forgeries = [
+      undefined, { ...kept, spent: "0" }, { ...kept, number: 6, spent: "0", sticky: {} },
+      { ...kept, number: 1, spent: "0" }, { ...kept, number: 2 ** 40, spent: "0" },
+    ];
+    for (const forged of forgeries) {
+      if (forged === undefined) delete storage.kept.whereish;
+      else storage.kept.whereish = JSON.stringify(forged);
+      for (const one of [reporter, new Reporter(mechanism, storage, options)]) {
+        assert.equal(one.state.spent, mechanism.epsilon, JSON.stringify(forged));
+        assert.throws(() => one.report(farLat, farLon), BudgetError);
+        assert.equal(one.report(lat, lon).output, first.output);
+      }
+    }
+    storage.kept.whereish = JSON.stringify({ ...kept, budget: "9".repeat(40) });
+    assert.throws(() => new Reporter(mechanism, storage, { ...options, newPlaces: 9 }), InputError);
+  }
+});
+
+test("no place is named in the storage, and what it says decides no report in a page", () => {
+  const { place } = mechanism.locate(lat, lon);
+  const storage = shelf();
+  const made = new Reporter(mechanism, storage, { newPlaces: 3 }).report(lat, lon);
+  const kept = JSON.parse(storage.kept.whereish);
+  assert.deepEqual(Object.keys(kept.sticky).filter((name) => !/^[0-9a-f]{32}$/.test(name)), []);
+  assert.ok(!storage.kept.whereish.includes(`:${place}"`));
+  // The same key for another page; a secret that is kept elsewhere is not in it.
+  assert.equal(
+    new Reporter(mechanism, shelf({ ...storage.kept }), { newPlaces: 3 }).report(lat, lon).output,
+    made.output,
+  );
+  const apart = shelf();
+  const secret = "a secret of the extension's own";
+  new Reporter(mechanism, apart, { newPlaces: 3, secret }).report(lat, lon);
+  assert.equal("key" in JSON.parse(apart.kept.whereish), false);
+  assert.notDeepEqual(Object.keys(JSON.parse(apart.kept.whereish).sticky), Object.keys(kept.sticky));
+  assert.throws(() => new Reporter(mechanism, shelf(), { newPlaces: 3, secret: "short" }), InputError);
+  // In a page: only what was spent.
+  const page = shelf();
+  new Reporter(mechanism, page, { newPlaces: 3, remember: "page" }).report(lat, lon);
+  assert.deepEqual(Object.keys(JSON.parse(page.kept.whereish)).sort(),
+    ["budget", "number", "period", "spent", "unit", "version"]);
+  // A forged ledger would name a report for every place: it is not believed.
+  const forged = shelf({ whereish: JSON.stringify({ ...kept, spent: "0" }) });
+  const drawn = new Reporter(mechanism, forged, { newPlaces: 3, remember: "page" }).report(lat, lon);
+  assert.equal(drawn.fresh, true);
+});
+
+test("a ledger of the first version is taken over", () => {
+  const { place } = mechanism.locate(lat, lon);
+  const number = Math.floor(Date.now() / 86_400_000);
+  const old = { period: "day", number, spent: 1.07, sticky: { [`${mechanism.digest.slice(0, 16)}:${place}`]: 4 } };
+  const storage = shelf({ whereish: JSON.stringify(old) });
+  const reporter = new Reporter(mechanism, storage, { newPlaces: 2 });
+  assert.deepEqual(reporter.state, { spent: 1.07, budget: 2.14, period: "day", newPlacesLeft: 1 });
+  const again = reporter.report(lat, lon);
+  assert.deepEqual([again.output, again.fresh], [4, false]);
+  assert.equal(reporter.report(farLat, farLon).fresh, true);
+  assert.equal(reporter.state.newPlacesLeft, 0);
+  assert.equal(reporter.report(lat, lon).output, 4);
+});
+
+test("what Object.prototype says is nobody's option", () => {
+  const polluted = { levels: { "": "real" }, origin: "https://map", "https://map": "real", budget: 99, clock: () => 0 };
+  for (const [name, value] of Object.entries(polluted)) {
+    Object.defineProperty(Object.prototype, name, { value, configurable: true });
+  }
+  try {
+    const navigator = fakeNavigator(here);
+    wrapGeolocation(navigator, mechanism, { storage: shelf(), newPlaces: 1, levels: {} });
+    let seen;
+    navigator.geolocation.getCurrentPosition((position) => (seen = position));
+    assert.notEqual(seen, here);
+  } finally {
+    for (const name of Object.keys(polluted)) delete Object.prototype[name];
+  }
+});
+
+test("a file is pinned by its digest; a name is not a file", async () => {
+  const bytes = readFileSync(process.env.WHEREISH_FILE);
+  const pinned = await readMechanism(bytes, { sha256: mechanism.digest.toUpperCase(), warn: false });
+  assert.equal(pinned.digest, mechanism.digest);
+  await assert.rejects(readMechanism(bytes, { sha256: "0".repeat(64) }), GuaranteeError);
+  for (const sha256 of ["", "xyz", 3, {}]) {
+    await assert.rejects(readMechanism(bytes, { sha256 }), InputError);
+  }
+  await assert.rejects(readMechanism(bytes, { key: "00".repeat(32) }), /not signed/);
+  await assert.rejects(readMechanism(bytes, { key: "short" }), InputError);
+  for (const name of ["k.whereish", new URL("https://example.org/k"), null, undefined, 3, {}]) {
+    await assert.rejects(readMechanism(name), /bytes of a file.*fetch it first/);
+  }
+  assert.equal((await readMechanism(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length))).places, mechanism.places);
+});
+
+test("a file with a prior is pointed out, once", async () => {
+  // The first file that was read here holds one: see the beginning of this file.
+  assert.equal(mechanism.holdsPrior, true);
+  assert.equal(said.filter((text) => /map of somebody's life/.test(text)).length, 1);
 });
 
 test("levels are per origin, and a spent budget says no more than that", () => {

@@ -21,6 +21,7 @@ from whereish.cli.paper import paper
 from whereish.cli.profile import profile
 from whereish.cli.release import audit, obfuscate, report
 from whereish.cli.serve import keys_app, serve
+from whereish.cli.sign import sign
 
 app = typer.Typer(
     name="whereish",
@@ -37,6 +38,7 @@ for function in (
     commands.compare,
     commands.plot,
     audit,
+    sign,
     report,
     obfuscate,
     city,

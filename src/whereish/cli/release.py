@@ -11,6 +11,7 @@ import typer
 import whereish as wh
 from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.sign import public_key_from
 from whereish.errors import InputError
 from whereish.mechanisms import audit_file
 from whereish.studies import km
@@ -19,14 +20,21 @@ from whereish.studies import km
 @command
 def audit(
     source: Annotated[Path, typer.Argument(metavar="K", help="A mechanism's file.")],
+    key: Annotated[
+        str | None,
+        typer.Option(help="The public key that must have signed it, or a file with it."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a mechanism again, from its file alone and in exact arithmetic.
 
-    Exit code 4 if anything it claims does not hold.
+    Exit code 4 if anything it claims does not hold, or if the key has not signed it.
     """
-    found = audit_file(source)
+    found = audit_file(source, key=None if key is None else public_key_from(key))
     say_certificate(found)
+    if found["signed_by"] is not None:
+        say(f"Signed by {found['signed_by']}, as was asked for.")
+    say(f"Digest to pin: sha256 {found['sha256']}.")
     if as_json:
         emit(found)
 

@@ -21,7 +21,7 @@ from whereish.mechanisms.build import Build
 from whereish.mechanisms.certificate import certify
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, LocalPlane, Places, as_prior, readonly
-from whereish.release import pack, unpack
+from whereish.release import as_public_key, check_signature, digest_of, pack, parse_object, unpack
 
 FORMAT = "whereish mechanism"
 VERSION = "1"
@@ -115,34 +115,46 @@ def mechanism_bytes(mechanism: Mechanism, prior: ArrayLike | None = None) -> byt
     return pack(arrays, about)
 
 
-def load_mechanism(path: str | Path) -> tuple[Mechanism, Array | None]:
+def load_mechanism(
+    path: str | Path, *, key: str | bytes | None = None
+) -> tuple[Mechanism, Array | None]:
     """Read a mechanism, audit it, and return it with the prior, where that was kept.
+
+    Parameters
+    ----------
+    key
+        The Ed25519 public key that must have signed the file, where one is wanted: 32 bytes, or
+        those in hexadecimal, base64 or PEM.
 
     Raises
     ------
     FormatError
         If the file is not a mechanism, or was changed.
     GuaranteeError
-        If it claims an epsilon that its integers do not have.
+        If it claims an epsilon that its integers do not have, or the key has not signed it.
     """
-    mechanism, prior, _ = _read(path)
+    mechanism, prior, _ = _parts_of(*_read(path), key)
     return mechanism, prior
 
 
-def audit_file(path: str | Path) -> dict[str, Any]:
+def audit_file(path: str | Path, *, key: str | bytes | None = None) -> dict[str, Any]:
     """Work the certificate of a file out again, from the file alone, and return it.
 
     Every row and ratio is checked exactly. Where the file has the prior, so are the quality loss
-    and the bound; otherwise these stay as claimed, and ``recomputed`` says so.
+    and the bound; otherwise these stay as claimed, and ``recomputed`` says so. ``sha256`` is the
+    digest to pin, ``signed_by`` the key, where one was asked for and has signed it.
 
     Raises
     ------
     FormatError
         If the file is not a mechanism, or was changed.
     GuaranteeError
-        If something it claims does not hold.
+        If something it claims does not hold, or the key has not signed it.
     """
-    return _audit(Path(path), *_read(path))
+    file, content = _read(path)
+    found = _audit(file, *_parts_of(file, content, key))
+    by = None if key is None else as_public_key(key)
+    return {**found, "sha256": digest_of(content), "signed_by": by}
 
 
 def audit_bytes(content: bytes) -> dict[str, Any]:
@@ -197,7 +209,7 @@ def is_mechanism_file(path: str | Path) -> bool:
     return start[8:].startswith(b'{"__metadata__":{"format":"' + FORMAT.encode())
 
 
-def _read(path: str | Path) -> tuple[Mechanism, Array | None, dict[str, Any]]:
+def _read(path: str | Path) -> tuple[Path, bytes]:
     if not isinstance(path, str | Path):
         raise InputError(f"mechanism must be the name of a file, got {path!r}")
     file = Path(path)
@@ -212,12 +224,15 @@ def _read(path: str | Path) -> tuple[Mechanism, Array | None, dict[str, Any]]:
             raise
         said = getattr(wrong, "strerror", None) or wrong
         raise InputError(f"mechanism {file} cannot be read: {said}") from None
-    return _parts_of(file, content)
+    return file, content
 
 
-def _parts_of(file: Path, content: bytes) -> tuple[Mechanism, Array | None, dict[str, Any]]:
+def _parts_of(
+    file: Path, content: bytes, key: str | bytes | None = None
+) -> tuple[Mechanism, Array | None, dict[str, Any]]:
+    wanted = None if key is None else as_public_key(key)
     try:
-        return _parts(content)
+        return _parts(content, wanted)
     except GuaranteeError as wrong:
         raise GuaranteeError(f"{file}: {wrong}") from None
     except InputError as wrong:
@@ -231,25 +246,28 @@ def _parts_of(file: Path, content: bytes) -> tuple[Mechanism, Array | None, dict
         raise FormatError(f"{file}: something in it is not of the kind it must be") from None
 
 
-def _parts(content: bytes) -> tuple[Mechanism, Array | None, dict[str, Any]]:
+def _parts(
+    content: bytes, key: str | None = None
+) -> tuple[Mechanism, Array | None, dict[str, Any]]:
     arrays, about = unpack(content)
+    check_signature(about, digest_of(content), key)
     if about.get("format") != FORMAT:
         raise FormatError(f'not a mechanism: its header must say "format": "{FORMAT}"')
-    if set(about) - {"format", "version", "mechanism", "certificate"}:
+    if set(about) - {"format", "version", "mechanism", "certificate", "signature", "signer"}:
         raise FormatError("its header says more than a mechanism's does")
     if about.get("version") != VERSION:
         raise FormatError(f"version must be {VERSION}, got {str(about.get('version'))[:20]!r}")
     for name, array in arrays.items():
         if name not in _ARRAYS or array.dtype != np.dtype(f"<{_ARRAYS[name]}"):
             raise FormatError(f"the array {name[:40]!r} is not one that a mechanism has")
-    told, claimed = (json.loads(about[name]) for name in ("mechanism", "certificate"))
-    if not isinstance(told, dict) or not isinstance(claimed, dict):
-        raise FormatError("its header says nothing about it")
+    told, claimed = (parse_object(about[name]) for name in ("mechanism", "certificate"))
     if max(arrays["counts"].shape) > _MOST_PLACES:
         raise FormatError(f"a mechanism must have at most {_MOST_PLACES:,} places")
     inputs = _places("inputs", arrays, told)
     outputs = _places("outputs", arrays, told)
-    if told["outputs_are_inputs"] is True:
+    if not isinstance(told["outputs_are_inputs"], bool):
+        raise FormatError("a file must say whether outputs are the inputs")
+    if told["outputs_are_inputs"]:
         if not np.array_equal(inputs.xy, outputs.xy):
             raise FormatError("outputs must be the inputs, as it says they are")
         outputs = inputs
@@ -259,6 +277,8 @@ def _parts(content: bytes) -> tuple[Mechanism, Array | None, dict[str, Any]]:
     if "prior" in arrays:
         as_prior(arrays["prior"], len(inputs))
         prior = readonly(arrays["prior"])  # as it is: its digest is that of its bytes
+    if "metric" in arrays and told["epsilon"] is None:
+        raise FormatError("a metric comes with an epsilon only")
     mix = claimed.get("rounding_mix")
     mechanism = Mechanism.of_counts(
         arrays["counts"], inputs, outputs, told["epsilon"], arrays.get("metric"),
@@ -269,13 +289,13 @@ def _parts(content: bytes) -> tuple[Mechanism, Array | None, dict[str, Any]]:
 
 
 def _proof(arrays: dict[str, NDArray[Any]], level: Any, n: int, m: int) -> Proof | None:
-    if "proof_value" not in arrays or level is None:
+    if not any(name.startswith("proof_") for name in arrays):
         return None
     parts = [arrays[f"proof_{part}"] for part in ("output", "left", "right", "value")]
     for part, most in zip(parts, (m, n, n, np.inf), strict=True):
         if part.shape != (len(parts[3]),) or not ((part >= 0) & (part < most)).all():
             raise FormatError("its proof is not of the form it must be")
-    return Proof(level, *parts)
+    return None if level is None else Proof(level, *parts)
 
 
 def _agree(said: Any, found: Any) -> bool:
@@ -315,6 +335,8 @@ def _places(name: str, arrays: dict[str, NDArray[Any]], told: dict[str, Any]) ->
             len(numbers) == 2 and all(type(number) in (int, float) for number in numbers)
         ):
             raise FormatError(f"{name}: a plane and a cell are two numbers each")
+    if cell is not None and not min(cell) > 0:
+        raise FormatError(f"{name}: a cell must be larger than 0 km")
     places = Places(
         arrays[name],
         arrays.get(f"{name}_latlon"),
@@ -333,9 +355,15 @@ def _places(name: str, arrays: dict[str, NDArray[Any]], told: dict[str, Any]) ->
 def _build(told: dict[str, Any]) -> Build:
     known = {field.name for field in fields(Build)}
     build = {name: value for name, value in told.items() if name in known}
-    build["notes"] = tuple(map(str, build.get("notes", ())))
+    notes = build.get("notes") or []
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise FormatError("build.notes must be texts")
+    build["notes"] = tuple(notes)
+    if not isinstance(build.get("method"), str):
+        raise FormatError("build.method is not of the kind it must be")
     for name, value in build.items():
         wanted: Any = str if name in _TEXTS else int | float
-        if name != "notes" and value is not None and not isinstance(value, wanted):
+        fits = isinstance(value, wanted) and not isinstance(value, bool)
+        if name != "notes" and value is not None and not fits:
             raise FormatError(f"build.{name} is not of the kind it must be")
     return Build(**build)

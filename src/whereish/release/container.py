@@ -27,6 +27,8 @@ _TYPES: dict[str, np.dtype[Any]] = {
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 _LONGEST_HEADER = 1 << 20
 _DIGEST = "sha256"
+# Neither the digest nor who vouches for it (release/signature.py) is part of what is digested.
+_BESIDE = (_DIGEST, "signature", "signer")
 
 
 def pack(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes:
@@ -67,7 +69,7 @@ def unpack(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
         raise FormatError("not a mechanism: it does not begin as a safetensors file does")
     if len(content) < 8 + length:
         raise FormatError("not a mechanism: the file is cut short")
-    header = _parse(content[8 : 8 + length])
+    header = parse_object(content[8 : 8 + length])
     texts = header.pop("__metadata__", None)
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise FormatError("not a mechanism: its header says nothing about it")
@@ -86,6 +88,12 @@ def unpack(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     return arrays, texts
 
 
+def digest_of(content: bytes) -> str:
+    """Return the digest of a file that `unpack` has taken: the one in its header."""
+    length = int.from_bytes(content[:8], "little")
+    return str(parse_object(content[8 : 8 + length])["__metadata__"][_DIGEST])
+
+
 def _head(header: Mapping[str, Any]) -> bytes:
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
     text += b" " * (-len(text) % 8)
@@ -93,12 +101,20 @@ def _head(header: Mapping[str, Any]) -> bytes:
 
 
 def _digest(header: Mapping[str, Any], texts: Mapping[str, str], data: bytes) -> str:
-    rest = {name: text for name, text in texts.items() if name != _DIGEST}
+    rest = {name: text for name, text in texts.items() if name not in _BESIDE}
     told = json.dumps([header, rest], separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(told.encode() + b"\n" + data).hexdigest()
 
 
-def _parse(text: bytes) -> dict[str, Any]:
+def parse_object(text: bytes | str) -> dict[str, Any]:
+    """Parse JSON that must be an object, in ASCII; nothing in it may be named twice or be NaN.
+
+    Raises
+    ------
+    FormatError
+        If it is something else.
+    """
+
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         if len(set(names)) != len(names):
@@ -109,7 +125,8 @@ def _parse(text: bytes) -> dict[str, Any]:
         raise FormatError(f"not a mechanism: its header holds {name}")
 
     try:
-        header = json.loads(text.decode("ascii"), object_pairs_hook=once, parse_constant=never)
+        plain = text if isinstance(text, str) else text.decode("ascii")
+        header = json.loads(plain, object_pairs_hook=once, parse_constant=never)
     except FormatError:
         raise
     except (ValueError, RecursionError):
@@ -125,9 +142,10 @@ def _array(name: str, about: Any, data: bytes, start: int) -> tuple[NDArray[Any]
         dtype = _TYPES[kind]
         sizes = [size for size in shape if type(size) is int and 0 <= size < 2**32]
         first, end = offsets
+        plain = isinstance(about, dict) and type(first) is int and type(end) is int
     except (KeyError, TypeError, ValueError):
         raise FormatError(f"the array {name[:40]!r} is not described as it must be") from None
-    if len(about) != 3 or len(sizes) != len(shape) or not 1 <= len(sizes) <= 2:
+    if not plain or len(about) != 3 or len(sizes) != len(shape) or not 1 <= len(sizes) <= 2:
         raise FormatError(f"the array {name[:40]!r} is not described as it must be")
     count = 1
     for size in sizes:

@@ -46,7 +46,7 @@ export async function have(order, title, done, again) {
   };
   try {
     const { bytes, forgotten } = await api.build(order, { signal: stop.signal, askKey, told });
-    const made = { mechanism: await readMechanism(bytes), bytes, forgotten };
+    const made = { mechanism: await readMechanism(bytes, { warn: false }), bytes, forgotten };
     said = "It is built.";
     await done(made);
   } catch (wrong) {

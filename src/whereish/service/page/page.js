@@ -24,7 +24,7 @@ async function openFile(file) {
   try {
     if (file.size > LARGEST_FILE) throw new Error("it must be at most 500 MB to be shown here");
     bytes = new Uint8Array(await file.arrayBuffer());
-    mechanism = await readMechanism(bytes);
+    mechanism = await readMechanism(bytes, { warn: false });
     prior = priorIn(bytes);
   } catch (wrong) {
     trouble(`${file.name} cannot be opened: ${wrong.message}. Open a file that whereish build or ` +

@@ -1,0 +1,207 @@
+// The exact audit, on the device: every ratio of the counts that are sampled, nothing rounded in
+// anybody's favour. For all places x, o and outputs z it must hold that
+//
+//     counts[x, z] <= exp(eps d(x, o)) counts[o, z]          and the same with x and o exchanged.
+//
+// eps, the coordinates and the entries of a metric are the numbers that their doubles are. Most
+// ratios have room to spare and pass a comparison of doubles with a margin; whatever does not is
+// decided in integers, against a rational number that is not above exp(eps d). So what passes
+// holds. docs/proofs/audit.md has the argument at length.
+import { GuaranteeError } from "./errors.js";
+import { later, now, sqrt, toBigInt, toNumber } from "./primordials.js";
+
+const F = 192n; // bits after the point
+const ONE = 1n << F;
+const KEPT = 63n; // of them in a comparison, as in the Python library: both decide alike
+// exp(44) > 2^63: no count asks for more than that, unless the other one is zero.
+const AMPLE = 44;
+const PAUSE_MS = 100;
+
+// --- integers ------------------------------------------------------------------------------
+
+const value = new Float64Array(1);
+const bits = new BigUint64Array(value.buffer);
+
+/** The integer m and the exponent e with number = m 2^e, exactly. */
+function exact(number) {
+  value[0] = number;
+  const raised = toNumber((bits[0] >> 52n) & 0x7ffn);
+  const fraction = bits[0] & ((1n << 52n) - 1n);
+  const size = raised === 0 ? fraction : fraction | (1n << 52n);
+  return { m: bits[0] >> 63n ? -size : size, e: (raised === 0 ? 1 : raised) - 1075 };
+}
+
+const shifted = (number, by) => (by >= 0 ? number << toBigInt(by) : number >> toBigInt(-by));
+const bitLength = (number) => {
+  const text = number.toString(16);
+  return 4 * text.length - Math.clz32(parseInt(text[0], 16)) + 28;
+};
+
+/** The largest integer whose square is at most a positive number of 300 to 450 bits. */
+function rootDown(number) {
+  const drop = bitLength(number) - 100;
+  const half = (drop + (drop & 1)) / 2;
+  // A first guess from the leading digits; each of Newton's steps doubles those that are right.
+  let root = shifted(toBigInt(Math.floor(sqrt(toNumber(shifted(number, -2 * half))))) + 1n, half);
+  for (let step = 0; step < 3; step++) root = (root + number / root) >> 1n;
+  while (root * root > number) root -= 1n;
+  return root;
+}
+
+/** Points as integers of one common unit 2^e. */
+function onLattice(xy) {
+  let least = Infinity;
+  const parts = [];
+  for (let i = 0; i < xy.length; i++) {
+    parts.push(exact(xy[i]));
+    if (parts[i].m !== 0n) least = Math.min(least, parts[i].e);
+  }
+  const unit = least === Infinity ? 0 : least;
+  return { unit, at: parts.map(({ m, e }) => (m === 0n ? 0n : m << toBigInt(e - unit))) };
+}
+
+/** ln 2 from above, in units of 2^-F: the sum of 1 / (k 2^k), each term and the rest rounded up. */
+function ln2Up() {
+  let sum = 2n; // what comes after the last term is below 2^-F
+  for (let k = 1n; k <= F; k++) sum += (ONE >> k) / k + 1n;
+  return sum;
+}
+const LN2 = ln2Up();
+
+/**
+ * A lower bound of exp(y), y in units of 2^-F: the number `size` 2^(power - KEPT).
+ *
+ * With y = power ln 2 + r, r is rounded down because ln 2 is rounded up; exp(r) is the 64th power
+ * of exp(r / 64), a sum of positive terms of which each is rounded down and the last are left out.
+ */
+function expDown(y) {
+  const power = y / LN2;
+  const r = (y - power * LN2) >> 6n;
+  let term = ONE;
+  let sum = ONE;
+  for (let k = 1n; term > 0n; k++) {
+    term = ((term * r) >> F) / k;
+    sum += term;
+  }
+  for (let square = 0; square < 6; square++) sum = (sum * sum) >> F;
+  return { size: sum >> (F - KEPT), power };
+}
+
+/** Make the function (x, o) -> lower bound of exp(eps d), or null where it is ample. */
+function exactBounds(epsilon, xy, metric, n) {
+  const level = exact(epsilon);
+  const { unit, at } = metric ? { unit: 0, at: null } : onLattice(xy);
+  return (x, o) => {
+    let distance, e;
+    if (metric) {
+      ({ m: distance, e } = exact(Math.min(metric[x * n + o], metric[o * n + x])));
+    } else {
+      const east = at[2 * x] - at[2 * o];
+      const north = at[2 * x + 1] - at[2 * o + 1];
+      const square = east * east + north * north;
+      const down = (400 - bitLength(square)) >> 1; // to some 400 bits, by an even shift
+      distance = rootDown(shifted(square, 2 * down));
+      e = unit - down;
+    }
+    const y = shifted(level.m * distance, level.e + e + toNumber(F));
+    return y >= toBigInt(AMPLE) << F ? null : expDown(y);
+  };
+}
+
+// --- doubles -------------------------------------------------------------------------------
+
+const TWO_TO = new Float64Array(65).fill(1);
+for (let k = 1; k <= 64; k++) TWO_TO[k] = 2 * TWO_TO[k - 1];
+
+/**
+ * A lower bound of exp(y) for 0 <= y <= 44, by additions and multiplications only: what IEEE 754
+ * says of these is all that is assumed (ECMAScript promises nothing of Math.exp).
+ *
+ * r = y - k ln 2 has an absolute error below 2^-45 (k <= 63, each operation and the constant to
+ * 2^-53); the sum of 18 terms one below 2^-48 relative, the terms left out are below 2^-60 for
+ * |r| < 0.7. All of it is far less than the 2^-30 taken off.
+ */
+function expLow(y) {
+  const k = Math.floor(y * 1.4426950408889634);
+  const r = y - k * 0.6931471805599453;
+  let sum = 1;
+  for (let i = 17; i > 0; i--) sum = 1 + (sum * r) / i;
+  return sum * TWO_TO[k] * (1 - 2 ** -30);
+}
+
+/**
+ * A lower bound of exp(eps d) in doubles, or 0 where none is sure.
+ *
+ * Differences, squares and their sum are right to 2^-50. The root is taken only if its square says
+ * that it is no more than 2^-45 too large. 2^-40 is taken off eps d for all of these.
+ */
+function lowFactor(epsilon, xy, metric, n, x, o) {
+  let away;
+  if (metric) {
+    away = Math.min(metric[x * n + o], metric[o * n + x]);
+  } else {
+    const east = xy[2 * x] - xy[2 * o];
+    const north = xy[2 * x + 1] - xy[2 * o + 1];
+    const square = east * east + north * north;
+    away = sqrt(square);
+    if (!(away * away * (1 - 2 ** -45) <= square)) return 0;
+  }
+  const y = epsilon * away * (1 - 2 ** -40);
+  return y >= AMPLE ? TWO_TO[63] : expLow(y);
+}
+
+// --- the check -----------------------------------------------------------------------------
+
+/**
+ * Check every ratio, exactly; throws GuaranteeError at the first that does not hold.
+ *
+ * @param counts BigUint64Array, n rows of m, each of which sums to 2^63
+ * @param xy Float64Array of n points in the plane; `metric`, n by n, in their place if not null
+ */
+export async function auditRatios(counts, n, m, epsilon, xy, metric) {
+  // Columns of zeros only are private; they are left out of the comparisons.
+  const used = [];
+  for (let z = 0; z < m; z++) {
+    let any = false;
+    for (let x = 0; x < n && !any; x++) any = counts[x * m + z] !== 0n;
+    if (any) used.push(z);
+  }
+  const width = used.length;
+  const values = new Float64Array(n * width);
+  for (let x = 0; x < n; x++) {
+    for (let u = 0; u < width; u++) values[x * width + u] = toNumber(counts[x * m + used[u]]);
+  }
+  const boundOf = exactBounds(epsilon, xy, metric, n);
+  let begun = now();
+  for (let x = 0; x < n; x++) {
+    for (let o = x + 1; o < n; o++) {
+      // A count as a double is right to 2^-53, and so is a product: 2^-50 covers all four.
+      const low = lowFactor(epsilon, xy, metric, n, x, o) * (1 - 2 ** -50);
+      let bound;
+      for (let u = 0, i = x * width, j = o * width; u < width; u++, i++, j++) {
+        if (values[i] <= low * values[j] && values[j] <= low * values[i]) continue;
+        if (bound === undefined) bound = boundOf(x, o);
+        const here = counts[x * m + used[u]];
+        const there = counts[o * m + used[u]];
+        const broken = above(here, there, bound) ? [x, o] : above(there, here, bound) ? [o, x] : null;
+        if (broken) {
+          throw new GuaranteeError(
+            `not private: place ${broken[0]} reports output ${used[u]} more often than ` +
+              `epsilon ${epsilon} allows beside place ${broken[1]}`,
+          );
+        }
+      }
+    }
+    // A page stays alive meanwhile.
+    if (later && now() - begun > PAUSE_MS) {
+      await new Promise((go) => later(go));
+      begun = now();
+    }
+  }
+}
+
+/** Whether a > bound b, in integers. */
+function above(a, b, bound) {
+  if (bound === null) return b === 0n && a > 0n;
+  return a << KEPT > (bound.size << bound.power) * b;
+}

@@ -1,0 +1,225 @@
+// What reports have cost, in an object like localStorage, and in memory as long as the page lives:
+// the larger of the two counts, so that who empties the storage gets nothing back before the page
+// is left. No number of a place is in the storage.
+import { FormatError, InputError } from "./errors.js";
+import {
+  ascii, create, fillRandom, floor, has, hex, isArray, isFinite, isSafeInteger, keys, parse, reflectApply,
+  sliceText, stringify, toBigInt, toNumber, U8, weakGet, weakSet,
+} from "./primordials.js";
+import { hmac } from "./sha256.js";
+
+const PERIODS_MS = { __proto__: null, hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
+const VERSION = 2;
+const PLACES_OF_DECIMALS = 30;
+// What another script puts on Storage.prototype later is not asked.
+const read = globalThis.Storage?.prototype.getItem;
+const write = globalThis.Storage?.prototype.setItem;
+// Ledgers of this page by storage, then by name: all Reporters of one share it.
+const memories = new WeakMap();
+
+export const isPeriod = (period) => typeof period === "string" && period in PERIODS_MS;
+
+/**
+ * An epsilon in whole units of 10^-30, exactly the decimal number that it is written as: three
+ * times 1.07 is 3.21, which sums of doubles are not. What is smaller than a unit is dropped.
+ */
+export function units(number) {
+  const found = /^(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(`${number}`);
+  if (!found) throw new InputError("an epsilon must be a positive number");
+  const digits = BigInt(found[1] + (found[2] ?? ""));
+  const shift = PLACES_OF_DECIMALS - (found[2]?.length ?? 0) + Number(found[3] ?? 0);
+  return shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
+}
+
+/** An epsilon of whole units as a number, for people. */
+export const fromUnits = (amount) => toNumber(amount) / 1e30;
+
+export class Ledger {
+  #storage;
+  #name;
+  #terms;
+  #secret;
+  #clock;
+
+  /**
+   * @param terms.period "hour", "day" or "week"; terms.unit what epsilons are per; terms.budget
+   *   units per period; terms.remember "storage" or "page": where reports already made are kept
+   * @param secret bytes that name places in the storage, or null for some that are kept there
+   */
+  constructor(storage, name, terms, secret, clock) {
+    if (storage === null || (typeof storage !== "object" && typeof storage !== "function")) {
+      throw new InputError("a Reporter needs a storage with getItem and setItem, like localStorage");
+    }
+    this.#storage = storage;
+    this.#name = name;
+    this.#terms = terms;
+    this.#secret = secret;
+    this.#clock = clock;
+  }
+
+  /** What holds now: { number, spent, sticky, key }; throws if there is something else. */
+  open() {
+    const { period, remember } = this.#terms;
+    const time = this.#clock();
+    if (!isFinite(time)) throw new InputError("the clock must say milliseconds since 1970");
+    const kept = this.#stored();
+    const known = this.#memory();
+    this.#checkTerms(kept);
+    this.#checkTerms(known);
+    // A clock that was put back does not begin a period anew, nor does a storage that says so.
+    let number = floor(time / PERIODS_MS[period]);
+    if (known && known.number > number) number = known.number;
+    const state = { number, spent: 0n, sticky: create(null), key: null };
+    if (known) {
+      state.key = known.key;
+      if (known.number === number) take(state, known);
+    }
+    if (kept) {
+      if (kept.number >= number) {
+        state.number = kept.number;
+        if (kept.spent > state.spent) state.spent = kept.spent;
+      }
+      if (remember === "storage") {
+        if (state.key === null) state.key = kept.key;
+        if (kept.number >= number && state.key === kept.key) takeReports(state.sticky, kept.sticky);
+      }
+    }
+    if (state.key === null) state.key = hex(fillRandom(new U8(32)));
+    return state;
+  }
+
+  /** What a place of a mechanism is called: nobody without the key can tell which it is. */
+  nameOf(state, mechanism, place) {
+    const secret = this.#secret ?? ascii(state.key);
+    return sliceText(hex(hmac(secret, ascii(`${sliceText(mechanism.digest, 0, 16)}:${place}`))), 0, 32);
+  }
+
+  /** Write what holds; only then may a report be handed over. */
+  close(state) {
+    const { period, unit, budget, remember } = this.#terms;
+    const told = create(null);
+    told.version = VERSION;
+    told.period = period;
+    told.number = state.number;
+    told.unit = unit;
+    told.budget = `${budget}`;
+    told.spent = `${state.spent}`;
+    if (remember === "storage") {
+      if (!this.#secret) told.key = state.key;
+      told.sticky = state.sticky;
+    }
+    const text = stringify(told);
+    if (isNative(this.#storage)) reflectApply(write, this.#storage, [this.#name, text]);
+    else this.#storage.setItem(this.#name, text);
+    let names = weakGet(memories, this.#storage);
+    if (!names) weakSet(memories, this.#storage, (names = create(null)));
+    names[this.#name] = {
+      period, unit, budget, number: state.number, spent: state.spent, sticky: state.sticky,
+      key: state.key,
+    };
+  }
+
+  #memory() {
+    const names = weakGet(memories, this.#storage);
+    return names ? names[this.#name] ?? null : null;
+  }
+
+  #stored() {
+    const text = isNative(this.#storage)
+      ? reflectApply(read, this.#storage, [this.#name])
+      : this.#storage.getItem(this.#name);
+    if (text === null || text === undefined) return null;
+    let told = null;
+    try {
+      if (typeof text === "string") told = parse(text);
+    } catch {
+      // Said below.
+    }
+    const found = checkedLedger(told);
+    if (!found) {
+      throw new FormatError(`what is stored under ${this.#name} is no ledger: it is left alone`);
+    }
+    if (!found.old) return found;
+    // As version 0.1.0 wrote it: without terms, and places by their numbers.
+    found.unit = this.#terms.unit;
+    found.budget = this.#terms.budget;
+    const sticky = create(null);
+    const names = keys(found.sticky);
+    found.key = hex(fillRandom(new U8(32)));
+    for (let i = 0; i < names.length; i++) {
+      const name = sliceText(hex(hmac(this.#secret ?? ascii(found.key), ascii(names[i]))), 0, 32);
+      sticky[name] = found.sticky[names[i]];
+    }
+    found.sticky = sticky;
+    return found;
+  }
+
+  #checkTerms(found) {
+    if (!found) return;
+    const { period, unit, budget } = this.#terms;
+    const begin = `the ledger under ${this.#name}`;
+    const end = "give the same, or another name (key) for a ledger that begins anew";
+    if (found.period !== period) {
+      throw new InputError(`${begin} counts by the ${found.period}, not by the ${period}: ${end}`);
+    }
+    if (found.unit !== unit) {
+      throw new InputError(`${begin} counts epsilon by another metric, which does not add up: ${end}`);
+    }
+    if (found.budget !== budget) {
+      throw new InputError(
+        `${begin} has a budget of epsilon ${fromUnits(found.budget)}, not ${fromUnits(budget)}: ${end}`,
+      );
+    }
+  }
+}
+
+const isNative = (storage) =>
+  read !== undefined && globalStorage !== undefined && storage instanceof globalStorage;
+const globalStorage = globalThis.Storage;
+
+function take(state, known) {
+  state.spent = known.spent;
+  takeReports(state.sticky, known.sticky);
+}
+
+function takeReports(into, from) {
+  const names = keys(from);
+  for (let i = 0; i < names.length; i++) if (!(names[i] in into)) into[names[i]] = from[names[i]];
+}
+
+/** What was stored with every type checked, or null. */
+function checkedLedger(told) {
+  if (told === null || typeof told !== "object") return null;
+  const at = (name) => (has(told, name) ? told[name] : undefined);
+  const old = !has(told, "version");
+  if (!old && at("version") !== VERSION) return null;
+  if (!isPeriod(at("period")) || !isSafeInteger(at("number"))) return null;
+  const sticky = has(told, "sticky") || old ? at("sticky") : create(null);
+  const reports = checkedReports(sticky, old ? /^[0-9a-f]{16}:\d{1,6}$/ : /^[0-9a-f]{32}$/);
+  if (!reports) return null;
+  const found = { old, period: told.period, number: told.number, sticky: reports, key: null };
+  if (old) {
+    const spent = at("spent");
+    if (typeof spent !== "number" || !isFinite(spent) || spent < 0) return null;
+    return { ...found, spent: units(spent) };
+  }
+  const whole = (value) => typeof value === "string" && /^\d{1,60}$/.test(value);
+  if (!whole(at("spent")) || !whole(at("budget")) || typeof at("unit") !== "string") return null;
+  const key = at("key") ?? null;
+  if (key !== null && !(typeof key === "string" && /^[0-9a-f]{64}$/.test(key))) return null;
+  return {
+    ...found, key, unit: told.unit, spent: toBigInt(told.spent), budget: toBigInt(told.budget),
+  };
+}
+
+function checkedReports(sticky, form) {
+  if (sticky === null || typeof sticky !== "object" || isArray(sticky)) return null;
+  const found = create(null);
+  const names = keys(sticky);
+  for (let i = 0; i < names.length; i++) {
+    const output = sticky[names[i]];
+    if (!form.test(names[i]) || !isSafeInteger(output) || output < 0) return null;
+    found[names[i]] = output;
+  }
+  return found;
+}

@@ -1,0 +1,243 @@
+// A mechanism: what is reported from each place, how often, and one draw of it.
+import { auditRatios } from "./audit.js";
+import {
+  checkBuild, checkClaims, checkEpsilon, checkMetric, checkNames, checkPlaces, checkPrior,
+  checkProof, runningSums,
+} from "./checks.js";
+import { parseObject } from "./container.js";
+import { FormatError, InputError } from "./errors.js";
+import { project } from "./plane.js";
+import { abs, fillRandom, freeze, hex, hypot, isInteger, own, toNumber, U64 } from "./primordials.js";
+import { sha256 } from "./sha256.js";
+
+const TOTAL = 1n << 63n;
+// Only this module has it: a Mechanism comes into being by being checked, and no other way.
+const CHECKED = Symbol("checked");
+
+/** A certified mechanism: what is reported from each place, how often, out of 2^63. */
+export class Mechanism {
+  #sums;
+  #xy;
+  #outputs;
+  #prior;
+
+  constructor(token, parts) {
+    if (token !== CHECKED) {
+      throw new FormatError("a mechanism must be read from a file: use readMechanism");
+    }
+    this.places = parts.n;
+    this.reports = parts.m;
+    this.epsilon = parts.epsilon;
+    this.epsilonUnit = parts.unit;
+    this.certified = parts.epsilon !== null;
+    this.certificate = parts.certificate;
+    this.digest = parts.digest;
+    this.signer = parts.signer;
+    this.metricDigest = parts.metricDigest;
+    this.holdsPrior = parts.prior !== null;
+    this.plane = parts.plane;
+    this.cellKm = parts.cell;
+    this.reachKm = parts.reachKm;
+    this.#xy = parts.xy;
+    this.#outputs = parts.outputs;
+    this.#sums = parts.sums;
+    this.#prior = parts.prior;
+    freeze(this);
+  }
+
+  /** How often a place is reported as each output, out of 2^63: a row of the counts. */
+  countsOf(place) {
+    const row = [];
+    let before = 0n;
+    for (let z = 0; z < this.reports; z++) {
+      const sum = this.#sums[this.#index(place) * this.reports + z];
+      row.push(sum - before);
+      before = sum;
+    }
+    return row;
+  }
+
+  /** Where an output is: degrees where the places lie on the earth, km in the plane always. */
+  output(number) {
+    if (!isInteger(number) || number < 0 || number >= this.reports) {
+      throw new InputError(`an output must be from 0 to ${this.reports - 1}`);
+    }
+    const { xy, latlon } = this.#outputs;
+    return {
+      output: number,
+      xyKm: [xy[2 * number], xy[2 * number + 1]],
+      latlon: latlon ? [latlon[2 * number], latlon[2 * number + 1]] : null,
+    };
+  }
+
+  /** Where a place is, in km in the plane. */
+  input(place) {
+    const i = this.#index(place);
+    return [this.#xy[2 * i], this.#xy[2 * i + 1]];
+  }
+
+  /** Find the place that stands for a point. Keep what it returns: it is where somebody is. */
+  locate(latitude, longitude) {
+    if (!this.plane) throw new InputError("this mechanism's places do not lie on the earth");
+    const sane =
+      typeof latitude === "number" && typeof longitude === "number" &&
+      abs(latitude) <= 90 && abs(longitude) <= 180; // not so for NaN
+    if (!sane) throw new InputError("a point must be latitude and longitude in degrees");
+    const at = project(this.plane, latitude, longitude);
+    let place = 0;
+    let best = Infinity;
+    for (let i = 0; i < this.places; i++) {
+      const away = hypot(this.#xy[2 * i] - at[0], this.#xy[2 * i + 1] - at[1]);
+      if (away < best) {
+        place = i;
+        best = away;
+      }
+    }
+    return { place, snappedKm: best, outside: best > this.reachKm * (1 + 1e-9) };
+  }
+
+  /**
+   * Draw an output for a place from 63 uniform random bits: one more for every running sum that
+   * is not above them. Every comparison is made, whatever is drawn.
+   */
+  draw(place, bits = randomBits()) {
+    if (typeof bits !== "bigint" || bits < 0n || bits >= TOTAL) {
+      throw new InputError("random bits must be a whole number from 0 to 2^63 - 1");
+    }
+    const start = this.#index(place) * this.reports;
+    let output = 0;
+    for (let z = 0; z < this.reports; z++) output += toNumber(bits >= this.#sums[start + z]);
+    return output;
+  }
+
+  /** Draw one report of a point. Who reports more than once needs a Reporter. */
+  report(latitude, longitude, options = {}) {
+    const found = this.locate(latitude, longitude);
+    checkOutside(found, own(options, "outside", "error"), this.reachKm);
+    return this.output(this.draw(found.place));
+  }
+
+  /**
+   * The radius, in km, within which a share of the reports falls: on average over the prior that
+   * the file holds, over all places alike where it holds none.
+   */
+  accuracyKm(share = 0.95) {
+    if (!(share > 0 && share <= 1)) throw new InputError("share must be above 0 and at most 1");
+    const parts = [];
+    for (let x = 0; x < this.places; x++) {
+      const weight = this.#prior ? this.#prior[x] : 1 / this.places;
+      const row = this.countsOf(x);
+      for (let z = 0; z < this.reports; z++) {
+        const part = weight * (Number(row[z]) / 2 ** 63);
+        if (part > 0) parts.push([this.#away(x, z), part]);
+      }
+    }
+    parts.sort((one, other) => one[0] - other[0]);
+    const total = parts.reduce((sum, [, part]) => sum + part, 0);
+    let sum = 0;
+    for (const [km, part] of parts) {
+      sum += part;
+      if (sum >= share * total * (1 - 1e-12)) return km;
+    }
+    return parts.at(-1)[0];
+  }
+
+  #away(x, z) {
+    const { plane, latlon, xy } = this.#outputs;
+    const same = !plane || (plane[0] === this.plane[0] && plane[1] === this.plane[1]);
+    const [a, b] = same
+      ? [xy[2 * z], xy[2 * z + 1]]
+      : project(this.plane, latlon[2 * z], latlon[2 * z + 1]);
+    return Math.hypot(a - this.#xy[2 * x], b - this.#xy[2 * x + 1]);
+  }
+
+  #index(place) {
+    if (!isInteger(place) || place < 0 || place >= this.places) {
+      throw new InputError(`a place must be from 0 to ${this.places - 1}`);
+    }
+    return place;
+  }
+}
+freeze(Mechanism.prototype);
+freeze(Mechanism);
+
+/** 63 uniform bits from the system's generator. */
+export function randomBits() {
+  return fillRandom(new U64(1))[0] >> 1n;
+}
+
+/** How far off 95 % of the reports are, in km: see `Mechanism.accuracyKm`. */
+export const accuracyKm = (mechanism, share = 0.95) => mechanism.accuracyKm(share);
+
+/** Refuse a point outside the area, unless its nearest place is to stand for it. */
+export function checkOutside(found, outside, reachKm) {
+  if (outside !== "error" && outside !== "nearest") {
+    throw new InputError('outside must be "error" or "nearest"');
+  }
+  if (outside === "error" && found.outside) {
+    throw new InputError(`the point must be inside the area, within ${reachKm} km of a place`);
+  }
+}
+
+/** Make a mechanism of what a file holds, after checking all of it. */
+export async function checkedMechanism({ arrays, texts, digest, signer }) {
+  const { n, m } = checkNames(arrays, texts);
+  const told = parseObject(texts.mechanism ?? "", "what it says of the mechanism");
+  const certificate = parseObject(texts.certificate ?? "", "its certificate");
+  const inputs = checkPlaces("inputs", arrays, told);
+  const outputs = checkPlaces("outputs", arrays, told);
+  if (typeof told.outputs_are_inputs !== "boolean") {
+    throw new FormatError("a file must say whether outputs are the inputs");
+  }
+  const xy = arrays.inputs.values;
+  if (told.outputs_are_inputs && !sameNumbers(xy, arrays.outputs.values)) {
+    throw new FormatError("outputs must be the inputs, as it says they are");
+  }
+  if ((inputs.plane === null) !== (outputs.plane === null)) {
+    throw new FormatError("inputs and outputs must both lie on the earth, or neither");
+  }
+  const prior = arrays.prior?.values ?? null;
+  if (prior) checkPrior(prior);
+  checkProof(arrays, n, m);
+  checkBuild(told.build);
+  const epsilon = checkEpsilon(told);
+  const metric = arrays.metric?.values ?? null;
+  if (metric && epsilon === null) throw new FormatError("a metric comes with an epsilon only");
+  if (metric) checkMetric(metric, n);
+  const counts = arrays.counts.values;
+  const sums = runningSums(counts, n, m);
+  if (epsilon !== null) await auditRatios(counts, n, m, epsilon, xy, metric);
+  const reachKm = inputs.cell ? Math.hypot(...inputs.cell) / 2 : furthestNeighbour(xy);
+  const unit = epsilon === null ? null : metric ? "per unit of its own metric" : "per km";
+  checkClaims(certificate, {
+    certified: epsilon !== null, epsilon, epsilon_unit: unit, places: n, outputs: m,
+    ratios_checked: epsilon === null ? 0 : n * (n - 1) * m, largest_snap_km: reachKm,
+  });
+  return new Mechanism(CHECKED, {
+    n, m, epsilon, unit, certificate, digest, signer, xy, sums, prior, reachKm,
+    plane: inputs.plane && freeze(inputs.plane),
+    cell: inputs.cell && freeze(inputs.cell),
+    metricDigest: metric && hex(sha256(new Uint8Array(metric.buffer))),
+    outputs: {
+      xy: arrays.outputs.values, latlon: arrays.outputs_latlon?.values ?? null, plane: outputs.plane,
+    },
+  });
+}
+
+const sameNumbers = (one, other) =>
+  one.length === other.length && one.every((number, i) => number === other[i]);
+
+function furthestNeighbour(xy) {
+  const n = xy.length / 2;
+  let reach = 0;
+  for (let i = 0; i < n && n > 1; i++) {
+    let nearest = Infinity;
+    for (let j = 0; j < n; j++) {
+      if (i !== j) {
+        nearest = Math.min(nearest, Math.hypot(xy[2 * i] - xy[2 * j], xy[2 * i + 1] - xy[2 * j + 1]));
+      }
+    }
+    reach = Math.max(reach, nearest);
+  }
+  return reach;
+}

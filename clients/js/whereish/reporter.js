@@ -1,0 +1,118 @@
+// Many reports of one person: the same place gets the same report, new places have a budget.
+import { BudgetError, FormatError, InputError } from "./errors.js";
+import { fromUnits, isPeriod, Ledger, units } from "./ledger.js";
+import { checkOutside, Mechanism } from "./mechanism.js";
+import { ascii, freeze, isFinite, isSafeInteger, now, own, toNumber } from "./primordials.js";
+
+/**
+ * Reports within a budget: the same place gets the same report all period, for nothing; a new
+ * place costs epsilon. What was spent is written before a report is handed over, and is never
+ * given back.
+ *
+ * @param storage an object like localStorage: getItem and setItem
+ */
+export class Reporter {
+  #mechanism;
+  #ledger;
+  #cost;
+  #budget;
+  #period;
+  #outside;
+
+  constructor(mechanism, storage, options = {}) {
+    if (!(mechanism instanceof Mechanism) || mechanism.epsilon === null) {
+      throw new InputError("a Reporter needs a mechanism with an epsilon");
+    }
+    const period = own(options, "period", "day");
+    if (!isPeriod(period)) throw new InputError("period must be hour, day or week");
+    const outside = own(options, "outside", "error");
+    if (outside !== "error" && outside !== "nearest") {
+      throw new InputError('outside must be "error" or "nearest"');
+    }
+    const name = own(options, "key", "whereish");
+    if (typeof name !== "string") throw new InputError("key must be the name of the ledger, a text");
+    const clock = own(options, "clock", now);
+    if (typeof clock !== "function") throw new InputError("clock must be a function");
+    const remember = own(options, "remember", "storage");
+    if (remember !== "storage" && remember !== "page") {
+      throw new InputError('remember must be "storage" or "page"');
+    }
+    this.#mechanism = mechanism;
+    this.#cost = units(mechanism.epsilon);
+    this.#budget = budgetOf(options, this.#cost);
+    this.#period = period;
+    this.#outside = outside;
+    const metric = mechanism.metricDigest ? ` ${mechanism.metricDigest}` : "";
+    const terms = { period, unit: mechanism.epsilonUnit + metric, budget: this.#budget, remember };
+    this.#ledger = new Ledger(storage, name, terms, secretOf(options), clock);
+    this.#ledger.open(); // terms that are not the ledger's are refused now
+    freeze(this);
+  }
+
+  /** What has been spent in this period, how much there is, and how many new places are left. */
+  get state() {
+    const { spent } = this.#ledger.open();
+    const left = this.#budget > spent ? toNumber((this.#budget - spent) / this.#cost) : 0;
+    return {
+      spent: fromUnits(spent), budget: fromUnits(this.#budget), period: this.#period,
+      newPlacesLeft: left,
+    };
+  }
+
+  /** Report a point; throws BudgetError where the budget does not allow it. */
+  report(latitude, longitude) {
+    const found = this.#mechanism.locate(latitude, longitude);
+    checkOutside(found, this.#outside, this.#mechanism.reachKm);
+    const state = this.#ledger.open();
+    const name = this.#ledger.nameOf(state, this.#mechanism, found.place);
+    const known = state.sticky[name];
+    if (known !== undefined) {
+      if (known >= this.#mechanism.reports) {
+        throw new FormatError("the ledger holds a report that this mechanism cannot have made");
+      }
+      return { ...this.#mechanism.output(known), fresh: false, cost: 0 };
+    }
+    if (state.spent + this.#cost > this.#budget) {
+      throw new BudgetError(
+        `a report of a new place costs epsilon ${this.#mechanism.epsilon}, and less than that is ` +
+          `left of ${fromUnits(this.#budget)} this ${this.#period}: nothing was reported`,
+      );
+    }
+    const output = this.#mechanism.draw(found.place);
+    state.spent += this.#cost;
+    state.sticky[name] = output;
+    this.#ledger.close(state);
+    return { ...this.#mechanism.output(output), fresh: true, cost: this.#mechanism.epsilon };
+  }
+}
+freeze(Reporter.prototype);
+freeze(Reporter);
+
+/** The budget in units: an epsilon, or so many new places of this mechanism. */
+function budgetOf(options, cost) {
+  const budget = own(options, "budget", null);
+  const places = own(options, "newPlaces", null);
+  if ((budget === null) === (places === null)) {
+    throw new InputError("give newPlaces, how many new places a period, or budget, an epsilon: one of them");
+  }
+  if (places !== null) {
+    if (!isSafeInteger(places) || places < 1 || places > 1e9) {
+      throw new InputError("newPlaces must be a whole number, at least 1");
+    }
+    return cost * BigInt(places);
+  }
+  if (typeof budget !== "number" || !(budget > 0) || !isFinite(budget) || budget > 1e20) {
+    throw new InputError("budget must be a positive epsilon per period");
+  }
+  return units(budget);
+}
+
+function secretOf(options) {
+  const secret = own(options, "secret", null);
+  if (secret === null) return null;
+  const bytes = typeof secret === "string" ? ascii(secret) : secret;
+  if (!(bytes instanceof Uint8Array) || bytes.length < 16) {
+    throw new InputError("secret must be at least 16 random bytes, or as many ASCII letters");
+  }
+  return bytes.slice();
+}

@@ -1,0 +1,237 @@
+"""Signed files: whose they are is checked by Python, by the command line and by the client."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+import strategies as some
+import whereish as wh
+from forgeries import headed, put_together
+from littlesite import CHROMIUM, CLIENT, chromium, site
+from whereish.mechanisms import mechanism_bytes
+from whereish.release import digest_of, new_private_key, public_key_of, signed, unpack
+
+NODE = shutil.which("node") or shutil.which("node", path=str(Path(sys.executable).parent))
+IN_A_PAGE = """async ([name, key]) => {
+  const { readMechanism } = await import("/client/whereish.js");
+  const bytes = await (await fetch("/files/" + name)).arrayBuffer();
+  try {
+    return (await readMechanism(bytes, { key })).signer;
+  } catch (wrong) {
+    return wrong.constructor.name;
+  }
+}"""
+IN_NODE = """
+import { readFileSync } from "node:fs";
+const { readMechanism } = await import(process.argv[1]);
+const said = [];
+for (const [path, key] of JSON.parse(readFileSync(0, "utf8"))) {
+  const given = key === null ? {} : { key: Array.isArray(key) ? new Uint8Array(key) : key };
+  await readMechanism(readFileSync(path), given).then(
+    (mechanism) => said.push(mechanism.signer), (wrong) => said.push(wrong.constructor.name));
+}
+process.stdout.write(JSON.stringify(said));
+"""
+
+
+def whereish(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "whereish", *map(str, words)], capture_output=True, text=True
+    )
+
+
+def node(*asked: tuple[Path, Any]) -> list[Any]:
+    done = subprocess.run(
+        [str(NODE), "--input-type=module", "-e", IN_NODE, str(CLIENT / "whereish.js")],
+        input=json.dumps([(str(path), key) for path, key in asked]),
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said: list[Any] = json.loads(done.stdout)
+    return said
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    path = tmp_path / "k.whereish"
+    wh.save_mechanism(path, wh.exponential(some.grid(3, 2), 1.07))
+    return path
+
+
+def forms(public: str) -> list[str | bytes]:
+    raw = bytes.fromhex(public)
+    key = Ed25519PublicKey.from_public_bytes(raw)
+    pem = key.public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    text = base64.b64encode(raw).decode()
+    return [raw, public, public.upper(), text, text.rstrip("="),
+            base64.urlsafe_b64encode(raw).decode(), pem, pem.decode()]  # fmt: skip
+
+
+def resigned(content: bytes, **beside: str) -> bytes:
+    """Put other texts beside the digest of a file, as whoever has it can."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    texts = header.pop("__metadata__") | beside
+    whole = {"__metadata__": {name: text for name, text in texts.items() if text}, **header}
+    return headed(json.dumps(whole, separators=(",", ":")), content[8 + length :])
+
+
+def test_a_signature_is_of_the_digest_and_nothing_else_changes(plain: Path) -> None:
+    content = plain.read_bytes()
+    private = new_private_key()
+    made = signed(content, private)
+    assert digest_of(made) == digest_of(content)
+    texts = unpack(made)[1]
+    public = serialization.load_pem_private_key(private, None)
+    assert isinstance(public, Ed25519PrivateKey)
+    public.public_key().verify(
+        bytes.fromhex(texts["signature"]),
+        b"whereish mechanism signature v1\n" + digest_of(content).encode(),
+    )
+    again = resigned(made, signature="", signer="")
+    assert again == content
+    assert signed(made, private) == made
+
+
+def test_who_has_signed_is_checked(plain: Path, tmp_path: Path) -> None:
+    mine, other = new_private_key(), new_private_key()
+    public = public_key_of(mine)
+    good = tmp_path / "good"
+    good.write_bytes(signed(plain.read_bytes(), mine))
+    for form in forms(public):
+        assert wh.audit_file(good, key=form)["signed_by"] == public
+        wh.load_mechanism(good, key=form)
+    assert wh.audit_file(good)["signed_by"] is None
+    assert wh.audit_file(good)["sha256"] == wh.audit_file(plain)["sha256"]
+    theirs = signed(plain.read_bytes(), other)
+    another = mechanism_bytes(wh.exponential(some.grid(3, 2), 1.08))
+    signature = unpack(good.read_bytes())[1]["signature"]
+    bad = {
+        "unsigned": plain.read_bytes(),
+        "by another": theirs,
+        "by another who says it is mine": resigned(theirs, signer=public),
+        "of another file": resigned(another, signature=signature, signer=public),
+        "of nothing": resigned(good.read_bytes(), signature="00" * 64),
+        "changed": resigned(good.read_bytes(), signature=signature[:-1] + "0"),
+    }
+    asked: list[tuple[Path, Any]] = [(good, public), (good, None), (plain, None)]
+    asked += [(good, list(bytes.fromhex(public))), (good, forms(public)[3])]
+    for name, content in bad.items():
+        path = tmp_path / name
+        if content == good.read_bytes():
+            continue
+        path.write_bytes(content)
+        with pytest.raises(wh.GuaranteeError, match=r"sign"):
+            wh.load_mechanism(path, key=public)
+        wh.load_mechanism(path)  # without a key a signature says nothing
+        asked.append((path, public))
+    for wrong in ("", "key", public[:-1], "é" * 64, b"1" * 31, 3, mine, ec_key()):
+        with pytest.raises(wh.InputError, match="key must be"):
+            wh.load_mechanism(good, key=wrong)  # type: ignore[arg-type]
+    if NODE is not None:
+        expected = [public, None, None, public, public]
+        assert node(*asked) == expected + ["GuaranteeError"] * (len(asked) - 5)
+
+
+def ec_key() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1()).public_key()
+    return key.public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
+def test_a_file_that_does_not_hold_is_refused_signed_or_not(plain: Path, tmp_path: Path) -> None:
+    """A key vouches for where a file comes from; the audit is made all the same."""
+    from forgeries import described, near_identity, taken_apart
+    from forgeries import plain as text
+
+    arrays, told, claimed = taken_apart(plain.read_bytes())
+    header, data = described({**arrays, "counts": near_identity(6, 6)})
+    forged = put_together(header, {"format": "whereish mechanism", "version": "1",
+                                   "mechanism": text(told), "certificate": text(claimed)},
+                          data)  # fmt: skip
+    private = new_private_key()
+    path = tmp_path / "forged"
+    path.write_bytes(signed(forged, private))
+    with pytest.raises(wh.GuaranteeError, match="not private"):
+        wh.load_mechanism(path, key=public_key_of(private))
+    if NODE is not None:
+        assert node((path, public_key_of(private))) == ["GuaranteeError"]
+    (tmp_path / "key.pem").write_bytes(private)
+    path.write_bytes(forged)
+    done = whereish("sign", path, "--key", tmp_path / "key.pem")
+    assert done.returncode == 4
+    assert path.read_bytes() == forged
+
+
+def test_the_commands(plain: Path, tmp_path: Path) -> None:
+    private, out = tmp_path / "private.pem", tmp_path / "signed.whereish"
+    done = whereish("sign", "--new-key", private, "--json")
+    assert done.returncode == 0, done.stderr
+    public = json.loads(done.stdout)["public_key"]
+    assert os.stat(private).st_mode & 0o777 == 0o600
+    before = private.read_bytes()
+    assert before.startswith(b"-----BEGIN PRIVATE KEY")
+    again = whereish("sign", "--new-key", private)
+    assert again.returncode == 2
+    assert private.read_bytes() == before
+    assert whereish("audit", plain, "--key", public).returncode == 4
+    done = whereish("sign", plain, "--key", private, "-o", out, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["public_key"] == public
+    done = whereish("audit", out, "--key", public, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["signed_by"] == public
+    assert found["sha256"] == told["sha256"] == wh.audit_file(plain)["sha256"]
+    assert found["sha256"] in done.stderr
+    (tmp_path / "public").write_text(public + "\n")
+    assert whereish("audit", out, "--key", tmp_path / "public").returncode == 0
+    wrong = whereish("audit", out, "--key", "00" * 32)
+    assert wrong.returncode == 4
+    assert "another key" in wrong.stderr
+    assert whereish("audit", plain).returncode == 0
+    for words in (["sign"], ["sign", str(plain)], ["sign", "--key", str(private)],
+                  ["sign", str(plain), "--key", str(plain)], ["audit", str(out), "--key", "x"],
+                  ["sign", str(plain), "--key", str(tmp_path / "none")]):  # fmt: skip
+        failed = whereish(*words)
+        assert failed.returncode == 2, words
+        assert "Traceback" not in failed.stderr
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+@pytest.mark.xdist_group("heavy")
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+def test_chromium_checks_it_too(plain: Path, tmp_path: Path) -> None:
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    private = new_private_key()
+    public = public_key_of(private)
+    (tmp_path / "signed").write_bytes(signed(plain.read_bytes(), private))
+    (tmp_path / "theirs").write_bytes(signed(plain.read_bytes(), new_private_key()))
+    with site(files=tmp_path) as address, chromium() as browser:
+        page = browser.new_page()
+        page.goto(address)
+        said = [
+            page.evaluate(IN_A_PAGE, [name, public]) for name in ("signed", "theirs", plain.name)
+        ]
+        # Where a runtime cannot check it, nothing is taken on trust.
+        page.add_init_script("SubtleCrypto.prototype.verify = undefined")
+        page.goto(address)
+        without = page.evaluate(IN_A_PAGE, ["signed", public])
+    assert said == [public, "GuaranteeError", "GuaranteeError"]
+    assert without == "InputError"
