@@ -98,7 +98,7 @@ def batch(source: Path, output: Path, tell: Callable[[float], object], **where: 
 
     try:
         done = run_batch(
-            People(source), Level(EPSILON), open_output(str(output)), engine,
+            People(source), Level(EPSILON, keep_prior=True), open_output(str(output)), engine,
             lambda row, now: note(now.ended / now.people),
         )  # fmt: skip
     finally:

@@ -95,7 +95,7 @@ def test_everybody_gets_what_they_would_get_alone(tmp_path: Path) -> None:
         mechanism, prior = wh.load_mechanism(file)
         alone = wh.optimal(profile.places, profile.prior, 1.07)
         assert np.array_equal(mechanism.counts, alone.counts)
-        assert prior is not None
+        assert prior is None
         assert wh.audit_file(file)["certified"]
         assert float(rows[user]["loss_km"]) == pytest.approx(
             wh.quality_loss(alone, profile.prior), abs=1e-9

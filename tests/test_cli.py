@@ -55,7 +55,7 @@ def build(profile: Path, *more: object) -> tuple[Path, dict[str, Any]]:
 
 
 def test_build_and_measure_agree_with_the_library(profile: Path) -> None:
-    out, facts = build(profile)
+    out, facts = build(profile, "--keep-prior")
     assert facts.keys() >= KEYS
     who = wh.read_profile(profile)
     expected = wh.optimal(who.places, who.prior, 1.07)
@@ -92,7 +92,7 @@ def test_a_level_in_words(profile: Path) -> None:
 
 
 def test_other_priors_and_adversaries(profile: Path, tmp_path: Path) -> None:
-    out, _ = build(profile)
+    out, _ = build(profile, "--keep-prior")
     lines = profile.read_text().splitlines()
     other = tmp_path / "night.csv"
     other.write_text(
@@ -314,7 +314,7 @@ def interrupted(folder: Path, side: int, solver: str, function: str, call: int) 
     places, prior = some.grid(side, side), some.skewed(side * side)
     rows = [f"{x},{y},{p!r}" for (x, y), p in zip(places.xy.tolist(), prior.tolist(), strict=True)]
     (folder / "big.csv").write_text("\n".join(["x_km,y_km,prior", *rows]))
-    options = ["--epsilon", "1.07", "-o", "k.whereish", "--solver", solver]
+    options = ["--epsilon", "1.07", "-o", "k.whereish", "--solver", solver, "--keep-prior"]
     with halting(function, call, "build", "big.csv", *options, cwd=folder) as running:
         running.wait()
         running.process.send_signal(signal.SIGINT)

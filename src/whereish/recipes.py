@@ -25,6 +25,7 @@ from whereish.places.checks import (
     PRIOR_TOLERANCE,
     SMALLEST_EPSILON,
 )
+from whereish.profiles import blur_prior
 from whereish.solvers import SOLVERS, Progress
 
 RECIPE_METHODS = (*METHODS, "planar-laplace")
@@ -52,7 +53,10 @@ class Recipe:
         "exact", "closed-form" or "auto" as in `whereish.optimal`, or "planar-laplace" for the
         noise that the optimal one is compared with.
     keep_prior
-        Whether the file holds the prior as well.
+        Whether the file holds the prior as well, and what was computed from it.
+    prior_blur, blur_with
+        The share of a public prior that is mixed in before it is built, see
+        `whereish.blur_prior`, and that prior (uniform if None).
     """
 
     places: Places
@@ -67,6 +71,8 @@ class Recipe:
     quality_metric: Any = None
     outputs: tuple[int, ...] | None = None
     keep_prior: bool = False
+    prior_blur: float = 0.0
+    blur_with: Array | None = None
 
     def __repr__(self) -> str:
         return f"Recipe({len(self.places)} places, {self.method})"
@@ -106,12 +112,26 @@ class Recipe:
             _metric("quality_metric", told.get("quality_metric"), places),
             _outputs(told.get("outputs"), len(places)),
             _yes_or_no("keep_prior", told.get("keep_prior", False)),
+            _number("prior_blur", told.get("prior_blur", 0.0), 0.0, 1.0),
+            _public(told.get("blur_with"), len(places)),
         )
+        if recipe.prior_blur and recipe.keep_prior:
+            raise InputError(
+                "prior_blur must be left out with keep_prior: a file that holds the prior tells it",
+                "prior_blur",
+            )
+        if recipe.blur_with is not None and not recipe.prior_blur:
+            raise InputError("blur_with must go with prior_blur, a share above 0", "blur_with")
         if method == "planar-laplace" and recipe.privacy_metric is not None:
             raise InputError(
                 "privacy_metric must be left out with planar-laplace", "privacy_metric"
             )
         return recipe
+
+    @property
+    def built_for(self) -> Array:
+        """The prior that the mechanism is best for: the blurred one."""
+        return blur_prior(self.prior, self.prior_blur, self.blur_with)
 
     @property
     def quality(self) -> Array | None:
@@ -163,7 +183,7 @@ class Recipe:
             return planar_laplace(self.places, self.epsilon_per_km, self.outputs)
         return optimal(
             self.places,
-            self.prior,
+            self.built_for,
             self.epsilon_per_km,
             self.dilation,
             self._matrix("privacy_metric"),
@@ -352,18 +372,22 @@ def _places(value: Any) -> Places:
     return Places(places.xy, places.latlon, places.plane, (float(sides[0]), float(sides[1])))
 
 
-def _prior(value: Any, n: int) -> Array:
-    prior = _numbers("prior", value, None, 1, MOST_PLACES)
+def _prior(value: Any, n: int, name: str = "prior") -> Array:
+    prior = _numbers(name, value, None, 1, MOST_PLACES)
     if len(prior) != n:
         raise InputError(
-            f"prior must have a number for each of {n} places, got {len(prior)}", "prior"
+            f"{name} must have a number for each of {n} places, got {len(prior)}", name
         )
     if (prior < 0).any():
-        field = f"prior[{int(np.argmax(prior < 0))}]"
+        field = f"{name}[{int(np.argmax(prior < 0))}]"
         raise InputError(f"{field} must not be negative", field)
     if not abs(float(prior.sum()) - 1) <= PRIOR_TOLERANCE:
-        raise InputError("prior must sum to 1: divide it by its sum", "prior")
+        raise InputError(f"{name} must sum to 1: divide it by its sum", name)
     return readonly(prior)
+
+
+def _public(value: Any, n: int) -> Array | None:
+    return None if value is None or value == "uniform" else _prior(value, n, "blur_with")
 
 
 def _metric(field: str, value: Any, places: Places) -> Any:
@@ -401,4 +425,5 @@ def _outputs(value: Any, n: int) -> tuple[int, ...] | None:
 _FIELDS = (
     "places", "prior", "epsilon_per_km", "dilation", "method", "solver", "tolerance",
     "time_limit_s", "privacy_metric", "quality_metric", "outputs", "keep_prior",
+    "prior_blur", "blur_with",
 )  # fmt: skip

@@ -28,7 +28,19 @@ class Level:
     dilation: float = 1.0
     method: str = "exact"
     tolerance: float = 1e-6
-    keep_prior: bool = True
+    keep_prior: bool = False
+    prior_blur: float = 0.0
+    public: tuple[float, ...] | None = None  # what is mixed in; uniform if None
+    public_places: str | None = None  # the name of its places
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a run is known by: as it was before there was a blur, where there is none."""
+        blurred = ("prior_blur", "public", "public_places")
+        return {
+            name: value for name, value in asdict(self).items()
+            if self.prior_blur or name not in blurred
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,17 +88,18 @@ class Journal:
             self._stream.close()
 
     def _check_level(self) -> None:
-        told = json.dumps(asdict(self._level), indent=1).encode()
+        told = json.dumps(self._level.told, indent=1).encode()
         before = self._output.read(_PARAMETERS)
         if before is None:
             self._output.write(_PARAMETERS, told)
             return
-        was, now = json.loads(before), asdict(self._level)
-        differ = [name for name in now if was.get(name) != now[name]]
+        was, now = json.loads(before), json.loads(told)
+        differ = [name for name in {**was, **now} if was.get(name) != now.get(name)]
         other = [
-            "--forget-prior" if name == "keep_prior" and now[name]
-            else "no --forget-prior" if name == "keep_prior"
-            else f"{name} {was.get(name)!r}, not {now[name]!r}"
+            "no --keep-prior" if name == "keep_prior" and now[name]
+            else "--keep-prior" if name == "keep_prior"
+            else "another --blur-with" if name.startswith("public")
+            else f"{name} {was.get(name)!r}, not {now.get(name)!r}"
             for name in differ
         ]  # fmt: skip
         if other:

@@ -14,7 +14,7 @@ import re
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from whereish.errors import WhereishError
 from whereish.measures import quality_loss
 from whereish.mechanisms import SUFFIX, Mechanism, how_far, mechanism_bytes, optimal, optimal_each
 from whereish.places import Array, Places
-from whereish.profiles import People, Profile
+from whereish.profiles import People, Profile, blur_prior
 
 # People on the same places whose mechanisms are built together; people who wait for company.
 _TOGETHER, _WAITING = 8, 4096
@@ -149,28 +149,32 @@ def build(piece: Piece) -> list[Row]:
     """Build, certify and write the mechanisms of a piece: what a worker does."""
     level, places = piece.level, piece.places
     made: list[Mechanism | WhereishError | None] = [None] * len(piece.users)
+    rows, where = [], places_id(places)
+    if level.public_places not in (None, where):
+        problem = "the places must be those of the public prior (--blur-with), and are others"
+        return _failed(piece, problem)
+    built_for = [blur_prior(prior, level.prior_blur, level.public) for prior in piece.priors]
     if level.method == "exact":
         try:
             made = list(
                 optimal_each(
-                    places, piece.priors, level.epsilon, level.dilation,
+                    places, built_for, level.epsilon, level.dilation,
                     tolerance=level.tolerance, threads=1,
                 )
             )  # fmt: skip
         except WhereishError:
             made = [None] * len(piece.users)  # one of them: each alone tells which
-    rows, where = [], places_id(places)
-    for user, digest, prior, mechanism in zip(
-        piece.users, piece.digests, piece.priors, made, strict=True
+    for user, digest, prior, blurred, mechanism in zip(
+        piece.users, piece.digests, piece.priors, built_for, made, strict=True
     ):
         try:
             found = mechanism
             if not isinstance(found, Mechanism):
                 found = optimal(
-                    places, prior, level.epsilon, level.dilation,
+                    places, blurred, level.epsilon, level.dilation,
                     method=level.method, tolerance=level.tolerance,
                 )  # fmt: skip
-            if found.proof is None and level.method == "exact":
+            if level.method == "exact" and (found.proof is None or level.prior_blur):
                 found = how_far(found, prior, tolerance=level.tolerance)
             content = mechanism_bytes(found, prior if level.keep_prior else None)
         except WhereishError as wrong:
@@ -206,7 +210,7 @@ def file_name(user: str) -> str:
 
 def digest_of(profile: Profile, level: Level) -> str:
     """Return the digest of what a mechanism is made from."""
-    digest = hashlib.sha256(json.dumps(asdict(level), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(level.told, sort_keys=True).encode())
     digest.update(places_digest(profile.places))
     digest.update(np.ascontiguousarray(profile.prior, "<f8").tobytes())
     return digest.hexdigest()
@@ -261,7 +265,10 @@ def _one_by_one(piece: Piece) -> Iterator[Piece]:
 
 
 def _lost(piece: Piece) -> list[Row]:
-    problem = "its worker died three times: it may need more memory than there is"
+    return _failed(piece, "its worker died three times: it may need more memory than there is")
+
+
+def _failed(piece: Piece, problem: str) -> list[Row]:
     n, where = len(piece.places), places_id(piece.places)
     return [
         Row(user, "", FAILED, n, digest=digest, problem=problem, places_id=where)

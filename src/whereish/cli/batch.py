@@ -12,15 +12,20 @@ import typer
 
 from whereish.cli.commands import (
     AsJson,
+    BlurWith,
     Dilation,
     Epsilon,
+    ForgetPrior,
+    KeepPrior,
     Method,
     Normalise,
+    PriorBlur,
     Ratio,
     Tolerance,
     Within,
 )
 from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
+from whereish.cli.prior import check_prior_flags
 from whereish.cli.words import level_in_words, plain, privacy_level
 from whereish.errors import InputError, WhereishError
 from whereish.mechanisms import METHODS
@@ -50,9 +55,10 @@ def batch(
         str | None, typer.Option(help="A Ray cluster instead: auto, or its HOST:PORT.")
     ] = None,
     normalise: Normalise = False,
-    forget_prior: Annotated[
-        bool, typer.Option("--forget-prior", help="Leave the priors out of the files.")
-    ] = False,
+    keep_prior: KeepPrior = False,
+    forget_prior: ForgetPrior = False,
+    prior_blur: PriorBlur = 0.0,
+    blur_with: BlurWith = None,
     as_json: AsJson = False,
 ) -> None:
     """Build a certified mechanism for everybody, and a summary of all of them.
@@ -61,9 +67,11 @@ def batch(
     --json, standard output gets a line for everybody, and one for the whole run.
     """
     from whereish.batch import Batch, Level, Row, open_engine, open_output, run_batch
-    from whereish.profiles import People
+    from whereish.batch.run import places_id
+    from whereish.profiles import People, read_profile
 
     level = privacy_level(epsilon, ratio, within)
+    check_prior_flags(keep_prior, forget_prior, prior_blur, blur_with)
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     as_number("tolerance", tolerance)
@@ -73,7 +81,13 @@ def batch(
     people = People(profiles, normalise=normalise)
     say(f"{people.count:,} people. {level_in_words(level)}")
     engine = open_engine(workers, cluster)
-    asked = Level(level, dilation, method, tolerance, not forget_prior)
+    public = where_public = None
+    if blur_with is not None and blur_with != "uniform":
+        other = read_profile(Path(blur_with), normalise=normalise)
+        public, where_public = tuple(other.prior.tolist()), places_id(other.places)
+    asked = Level(
+        level, dilation, method, tolerance, keep_prior, prior_blur, public, where_public
+    )  # fmt: skip
     problems: list[Row] = []
     begun: list[float] = []
     ended = 0

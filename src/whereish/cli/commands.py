@@ -12,6 +12,13 @@ import typer
 
 import whereish as wh
 from whereish.cli.console import EXIT_INTERRUPTED, command, console, emit, say, waiting
+from whereish.cli.prior import (
+    Blurred,
+    check_prior_flags,
+    load_with_prior,
+    public_prior,
+    say_what_it_tells,
+)
 from whereish.cli.recipe import build_recipe, recipe_in
 from whereish.cli.report import (
     comparison_table,
@@ -69,6 +76,23 @@ Cluster = Annotated[
     typer.Option(help="A Ray cluster whose machines solve it together: auto, or its HOST:PORT."),
 ]
 Normalise = Annotated[bool, typer.Option("--normalise", help="Divide the prior by its sum.")]
+KeepPrior = Annotated[
+    bool,
+    typer.Option(
+        "--keep-prior", help="Keep the prior in the file, with the proof of how good it is."
+    ),
+]
+ForgetPrior = Annotated[
+    bool, typer.Option("--forget-prior", help="Leave the prior out of the file: the default.")
+]
+PriorBlur = Annotated[
+    float,
+    typer.Option(help="Build for a prior with this share, 0 to 1, of a public one mixed in."),
+]
+BlurWith = Annotated[
+    str | None,
+    typer.Option(help="The public prior: uniform (the default), or a PROFILE of the same places."),
+]
 _LONG = 20.0
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
@@ -93,9 +117,10 @@ def build(
         typer.Option("--how-far", help="Of a closed form: work out how far from optimal it is."),
     ] = False,
     normalise: Normalise = False,
-    forget_prior: Annotated[
-        bool, typer.Option("--forget-prior", help="Leave the prior out of the file.")
-    ] = False,
+    keep_prior: KeepPrior = False,
+    forget_prior: ForgetPrior = False,
+    prior_blur: PriorBlur = 0.0,
+    blur_with: BlurWith = None,
     user: Annotated[
         str | None, typer.Option(help="Whose profile, of a table of several people's.")
     ] = None,
@@ -109,7 +134,13 @@ def build(
     Ctrl-C ends the search with the best mechanism so far, which is written (exit code 130). Twice,
     it leaves without a file.
     """
+    check_prior_flags(keep_prior, forget_prior, prior_blur, blur_with)
     if (recipe := recipe_in(profile)) is not None:
+        if keep_prior or forget_prior or prior_blur or blur_with is not None:
+            raise InputError(
+                "a recipe says what its file tells of the prior (keep_prior, prior_blur, "
+                "blur_with): leave --keep-prior and the like out"
+            )
         if epsilon is not None or ratio is not None or within is not None:
             raise InputError("a recipe says how private it is: leave --epsilon and the like out")
         if cluster is not None:
@@ -129,25 +160,38 @@ def build(
         raise InputError(f"output must not be the profile itself, got {output} for both")
     who = wh.read_profile(profile, normalise=normalise, user=user)
     check_places(who.places)
+    public = public_prior(blur_with, who, normalise)
     say_profile(who)
     say(level_in_words(level))
-    mechanism = _optimal(
-        who, level, dilation, solver,
-        method=method, form=form, tolerance=tolerance, time_limit_s=time_limit,
-        memory_limit_gb=memory_limit, cluster=cluster,
-    )  # fmt: skip
+
+    def solve(prior: Array) -> wh.Mechanism:
+        return _optimal(
+            wh.Profile(who.places, prior), level, dilation, solver,
+            method=method, form=form, tolerance=tolerance, time_limit_s=time_limit,
+            memory_limit_gb=memory_limit, cluster=cluster,
+        )  # fmt: skip
+
+    mechanism = solve(wh.blur_prior(who.prior, prior_blur, public))
+    blurred = Blurred.of(mechanism, who.prior, solve) if prior_blur else None
+    if blurred is not None:
+        mechanism = blurred.mechanism
     if how_far and mechanism.proof is None:
         with waiting("working out how far from optimal it is") as tell:
             mechanism = wh.how_far(
                 mechanism, who.prior, time_limit_s=time_limit,
                 progress=lambda done, all_: tell(f"part {done + 1} of {all_}", done / all_),
             )  # fmt: skip
-    wh.save_mechanism(output, mechanism, None if forget_prior else who.prior)
+    wh.save_mechanism(output, mechanism, who.prior if keep_prior else None)
     facts = facts_of(mechanism, who.prior)
     say_mechanism(mechanism, facts)
-    kept = "without the prior" if forget_prior else "with the prior, readable by you only"
+    if blurred is not None:
+        facts |= {"prior_blur": prior_blur, "blur_cost_km": blurred.cost_km}
+        say(blurred.in_words(prior_blur))
+    kept = "with the prior, readable by you only" if keep_prior else "without the prior"
+    say_what_it_tells(mechanism, keep_prior)
     if picture is None:
-        say(f"Wrote {output} ({kept}). Next: whereish plot {output} -o picture.png")
+        given = "" if keep_prior else f" --prior {profile}"
+        say(f"Wrote {output} ({kept}). Next: whereish plot {output}{given} -o picture.png")
     else:
         draw_mechanism(mechanism, who, picture)
         say(f"Wrote {output} ({kept}) and {picture}.")
@@ -178,7 +222,9 @@ def measure(
     if not 0 < confidence <= 1:
         raise InputError(f"confidence must be above 0 and at most 1, got {confidence:g}")
     radius_km = None if interest is None else length_km(interest, "interest")
-    judged, weights = _load_with_prior(mechanism, prior, normalise)
+    judged, weights = load_with_prior(mechanism, prior, normalise)
+    if weights is None:
+        raise InputError(f"{mechanism} holds no prior: give --prior PROFILE, its places and prior")
     error = wh.adversary_error(judged, weights, _adversary(adversary_metric, judged))
     facts = facts_of(judged, weights)
     facts |= {
@@ -298,16 +344,19 @@ def plot(
     dilation: Annotated[
         float | None, typer.Option(help="Draw the spanner of this dilation, too.")
     ] = None,
+    prior: Annotated[
+        Path | None, typer.Option(help="Of a mechanism: a profile of its places with the prior.")
+    ] = None,
     normalise: Normalise = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw a profile, or a mechanism and where it reports one place to."""
     picture_kind(output)
     if _is_mechanism_file(source):
-        mechanism, prior = wh.load_mechanism(source)
-        known = prior is not None
+        mechanism, weights = load_with_prior(source, prior, normalise)
+        known = weights is not None
         flat = np.full(len(mechanism.inputs), 1 / len(mechanism.inputs))
-        who = wh.Profile(mechanism.inputs, prior if prior is not None else flat)
+        who = wh.Profile(mechanism.inputs, weights if weights is not None else flat)
         asked = dilation if dilation is not None else mechanism.build.requested_dilation
         net = None
         if (
@@ -317,7 +366,11 @@ def plot(
         ):
             net = wh.greedy_spanner(mechanism.privacy_metric, asked)
         draw_mechanism(mechanism, who, output, place, net, prior_known=known)
+        if not known:
+            say("This file holds no prior: give --prior PROFILE to see it in the picture.")
     else:
+        if prior is not None:
+            raise InputError("--prior must go with a mechanism to draw, got a profile")
         if place is not None:
             raise InputError("--place needs a mechanism to draw, got a profile")
         who = wh.read_profile(source, normalise=normalise)
@@ -370,18 +423,6 @@ def _optimal(
             progress=news,
             **options,
         )
-
-
-def _load_with_prior(path: Path, other: Path | None, normalise: bool) -> tuple[wh.Mechanism, Array]:
-    mechanism, prior = wh.load_mechanism(path)
-    if other is not None:
-        who = wh.read_profile(other, normalise=normalise)
-        if not who.places.same_as(mechanism.inputs):
-            raise InputError(f"prior {other} must have the places of {path}, in the same order")
-        return mechanism, who.prior
-    if prior is None:
-        raise InputError(f"{path} was built with --forget-prior: give one with --prior PROFILE")
-    return mechanism, prior
 
 
 def _adversary(name: str, mechanism: wh.Mechanism) -> Array | None:

@@ -51,7 +51,7 @@ def demo(
         draw_mechanism(best, who, city, spanner=net)
         same = [(row.name, row.quality_loss_km or 0.0) for row in rows if _same(row, epsilon)]
         draw_comparison(same, epsilon, bars)
-        wh.save_mechanism(output / "mechanism.whereish", best, who.prior)
+        wh.save_mechanism(output / "mechanism.whereish", best)
     console.print(comparison_table(rows))
     _closing(best, rows, wh.quality_loss(smaller, who.prior), len(net.edges), output)
     if as_json:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import whereish as wh
 from whereish.cli.console import emit, say, waiting
+from whereish.cli.prior import Blurred, say_what_it_tells
 from whereish.cli.report import facts_of, say_mechanism
 from whereish.cli.words import level_in_words
 from whereish.errors import InputError
@@ -35,9 +37,21 @@ def build_recipe(
     with waiting(f"building the mechanism of a recipe on {len(recipe.places):,} places"):
         mechanism = recipe.build(memory_limit_gb=memory)
     wh.save_mechanism(output, mechanism, recipe.prior if recipe.keep_prior else None)
+    blurred = None
+    if recipe.prior_blur:
+        plain = replace(recipe, prior_blur=0.0, blur_with=None)
+        blurred = Blurred.of(
+            mechanism, recipe.prior, lambda _: plain.build(memory_limit_gb=memory), recipe.quality
+        )
+        mechanism = blurred.mechanism
     facts = facts_of(mechanism, recipe.prior)
     say_mechanism(mechanism, facts)
-    say(f"Wrote {output}")
+    if blurred is not None:
+        facts |= {"prior_blur": recipe.prior_blur, "blur_cost_km": blurred.cost_km}
+        say(blurred.in_words(recipe.prior_blur))
+    say_what_it_tells(mechanism, recipe.keep_prior)
+    kept = "with the prior, readable by you only" if recipe.keep_prior else "without the prior"
+    say(f"Wrote {output} ({kept})")
     if picture is not None:
         draw_mechanism(mechanism, wh.Profile(recipe.places, recipe.prior), picture)
     if as_json:

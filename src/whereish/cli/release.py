@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson
+from whereish.cli.commands import AsJson, Normalise
 from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.prior import load_with_prior
 from whereish.cli.sign import public_key_from
 from whereish.errors import InputError
 from whereish.mechanisms import audit_file
@@ -20,6 +21,11 @@ from whereish.studies import km
 @command
 def audit(
     source: Annotated[Path, typer.Argument(metavar="K", help="A mechanism's file.")],
+    prior: Annotated[
+        Path | None,
+        typer.Option(help="A profile of its places: work out the loss under its prior, too."),
+    ] = None,
+    normalise: Normalise = False,
     key: Annotated[
         str | None,
         typer.Option(help="The public key that must have signed it, or a file with it."),
@@ -30,8 +36,11 @@ def audit(
 
     Exit code 4 if anything it claims does not hold, or if the key has not signed it.
     """
-    found = audit_file(source, key=None if key is None else public_key_from(key))
+    weights = None if prior is None else load_with_prior(source, prior, normalise)[1]
+    signer = None if key is None else public_key_from(key)
+    found = audit_file(source, weights, key=signer)
     say_certificate(found)
+    say_needed(found, prior is not None)
     if found["signed_by"] is not None:
         say(f"Signed by {found['signed_by']}, as was asked for.")
     say(f"Digest to pin: sha256 {found['sha256']}.")
@@ -59,10 +68,22 @@ def say_certificate(found: dict[str, Any]) -> None:
     loss, bound = found.get("quality_loss_km"), found.get("lower_bound_km")
     if loss is not None:
         sure = "" if "quality_loss_km" in found["recomputed"] else " (as claimed: no prior is kept)"
-        say(f"A report is {km(loss)} off on average under the prior it was built for{sure}.")
+        say(f"A report is {km(loss)} off on average under this prior{sure}.")
     if bound is not None:
         sure = "proved" if "lower_bound_km" in found["recomputed"] else "claimed"
         say(f"Nothing with this privacy can do better than {km(bound)}: {sure}.")
+
+
+def say_needed(found: dict[str, Any], given: bool) -> None:
+    """Say what an audit could not work out, and what it would take."""
+    if "quality_loss_km" in found["needs_prior"]:
+        say(
+            "Not worked out: how far off reports are, and how near that is to the best possible. "
+            "The file holds no prior, and nothing that was computed from one. With --prior PROFILE "
+            "the loss under that prior is worked out; privacy does not depend on any."
+        )
+    elif "lower_bound_km" in found["needs_prior"] and given:
+        say("Not worked out: how near that is to the best possible. The file holds no proof of it.")
 
 
 _OUTSIDE = "For points outside the area of the places: "

@@ -99,9 +99,10 @@ def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
     built = mechanism.build
     say()
     if built.constraints is not None:
+        took = "" if built.seconds is None else f" in {built.seconds:.2f} s"
         say(
             f"  solved        {built.constraints:,} constraints, {built.variables:,} variables "
-            f"by {built.solver} in {built.seconds:.2f} s"
+            f"by {built.solver}{took}"
         )
     for note in built.notes:
         say(f"                {note}")

@@ -2,7 +2,7 @@
 
 from whereish.mechanisms.arguments import check_places
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.certificate import certify
+from whereish.mechanisms.certificate import TELLS_PRIOR, certify
 from whereish.mechanisms.closed import closed_form, exponential, tight_constraints
 from whereish.mechanisms.file import (
     SUFFIX,
@@ -12,6 +12,7 @@ from whereish.mechanisms.file import (
     load_mechanism,
     mechanism_bytes,
     save_mechanism,
+    without_prior,
 )
 from whereish.mechanisms.laplace import (
     planar_laplace,
@@ -29,6 +30,7 @@ from whereish.mechanisms.table import Obfuscated, obfuscate_table
 __all__ = [
     "METHODS",
     "SUFFIX",
+    "TELLS_PRIOR",
     "Build",
     "Mechanism",
     "Obfuscated",
@@ -54,4 +56,5 @@ __all__ = [
     "planar_laplace_noise",
     "save_mechanism",
     "tight_constraints",
+    "without_prior",
 ]

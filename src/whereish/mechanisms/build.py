@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# What does not depend on the prior, or only as far as the counts themselves do. Times, gaps, losses
+# and notes do; whatever is added to Build stays out of files without a prior until it is named.
+_WITHOUT_PRIOR = (
+    "method", "solver", "form", "variables", "constraints", "edges", "dilation",
+    "requested_dilation", "stopped",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Build:
@@ -48,3 +55,7 @@ class Build:
     program_gap: float | None = None
     stopped: str | None = None
     notes: tuple[str, ...] = ()
+
+    def without_prior(self) -> Build:
+        """Return what may be told where the prior may not."""
+        return Build(**{name: getattr(self, name) for name in _WITHOUT_PRIOR})

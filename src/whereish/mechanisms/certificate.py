@@ -16,6 +16,20 @@ from whereish.measures import TOTAL, lower_bound, quality_loss
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, as_prior, euclidean
 
+# What a certificate says only where there is a prior: all of it was computed from that.
+FROM_PRIOR = (
+    "quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "repair_mix", "repair_cost_km",
+    "seconds", "prior_sha256",
+)  # fmt: skip
+# Built from places and epsilon alone.
+_NO_PRIOR = ("planar-laplace", "exponential", "tight-constraints")
+# Measured by benchmarks/prior_leak.py; a test runs a part of it.
+TELLS_PRIOR = (
+    "This mechanism tells most of the prior it was built for to whoever has it, even where its "
+    "file does not hold the prior: epsilon limits what a report tells, not what the mechanism "
+    "itself tells (docs/limitations.md has figures)."
+)
+
 
 def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
     """Collect the certificate of a mechanism: everything is worked out from its integers.
@@ -24,10 +38,13 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
     ----------
     prior
         Whose quality loss is stated (Euclidean), with what proves how good it is. The certificate
-        has a digest of it, not the prior itself.
+        has a digest of it, not the prior itself. Without it the certificate holds nothing that was
+        computed from a prior.
     """
     prior = None if prior is None else as_prior(prior, len(mechanism.inputs))
     released, build = mechanism.released, mechanism.build
+    if prior is None:
+        build = build.without_prior()
     facts: dict[str, Any] = {
         "certified": mechanism.epsilon is not None,
         "epsilon": mechanism.epsilon,
@@ -99,9 +116,11 @@ def digest(prior: Array) -> str:
 def guarantee(mechanism: Mechanism) -> list[str]:
     """Say in words what is promised, and what is not."""
     level = mechanism.epsilon
+    tells = [] if mechanism.build.method in _NO_PRIOR else [TELLS_PRIOR]
     if level is None:
         return [
             "This mechanism promises no epsilon: nothing limits what one report gives away.",
+            *tells,
         ]
     unit = "km" if mechanism.is_per_km else "units of its metric"
     words = [
@@ -118,7 +137,7 @@ def guarantee(mechanism: Mechanism) -> list[str]:
     words.append(
         f"For one report. k reports cost k times as much: k epsilon, with epsilon {level:.6g}."
     )
-    return words
+    return words + tells
 
 
 def _metric(mechanism: Mechanism) -> str | None:

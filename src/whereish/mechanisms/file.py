@@ -18,7 +18,7 @@ from whereish.errors import FormatError, GuaranteeError, InputError
 from whereish.files import write_whole
 from whereish.measures import Proof
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.certificate import certify
+from whereish.mechanisms.certificate import FROM_PRIOR, certify, digest, losses
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, LocalPlane, Places, as_prior, readonly
 from whereish.release import as_public_key, check_signature, digest_of, pack, parse_object, unpack
@@ -60,7 +60,8 @@ def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | No
     prior
         Kept in the file when given, with what proves how good the mechanism is under it, so that
         both can be measured again. It is a map of somebody's life: leave it out of
-        what you pass on.
+        what you pass on. Without it, nothing that was computed from a prior is written; the
+        counts still tell most of the prior they are best for, see docs/limitations.md.
 
     Raises
     ------
@@ -98,13 +99,14 @@ def mechanism_bytes(mechanism: Mechanism, prior: ArrayLike | None = None) -> byt
                 "proof_right": np.asarray(proof.right, np.int32),
                 "proof_value": np.asarray(proof.value, np.float64),
             }
+    build = mechanism.build if weights is not None else mechanism.build.without_prior()
     told = {
         "epsilon": mechanism.epsilon,
         "epsilon_unit": None if mechanism.epsilon is None else mechanism.epsilon_unit,
         "outputs_are_inputs": same,
         "inputs": _frame(mechanism.inputs),
         "outputs": _frame(mechanism.outputs),
-        "build": asdict(mechanism.build),
+        "build": asdict(build),
     }
     about = {
         "format": FORMAT,
@@ -137,12 +139,44 @@ def load_mechanism(
     return mechanism, prior
 
 
-def audit_file(path: str | Path, *, key: str | bytes | None = None) -> dict[str, Any]:
+def without_prior(content: bytes) -> bytes:
+    """Return a file without its prior and without everything that was computed from it.
+
+    It is what `mechanism_bytes` writes without a prior. Counts, places and level stay as they are,
+    and are not audited again here. A signature is left out: it is of another file.
+
+    Raises
+    ------
+    FormatError
+        If this is no mechanism's file.
+    """
+    arrays, about = unpack(content)
+    if about.get("format") != FORMAT:
+        raise FormatError(f'not a mechanism: its header must say "format": "{FORMAT}"')
+    told, claimed = (json.loads(about[name]) for name in ("mechanism", "certificate"))
+    told["build"] = asdict(_build(told["build"]).without_prior())
+    claimed |= dict.fromkeys(FROM_PRIOR)
+    kept = {name: a for name, a in arrays.items() if name != "prior" and "proof" not in name}
+    texts = {name: about[name] for name in ("format", "version")}
+    return pack(kept, texts | {"mechanism": _json(told), "certificate": _json(claimed)})
+
+
+def audit_file(
+    path: str | Path, prior: ArrayLike | None = None, *, key: str | bytes | None = None
+) -> dict[str, Any]:
     """Work the certificate of a file out again, from the file alone, and return it.
 
     Every row and ratio is checked exactly. Where the file has the prior, so are the quality loss
-    and the bound; otherwise these stay as claimed, and ``recomputed`` says so. ``sha256`` is the
-    digest to pin, ``signed_by`` the key, where one was asked for and has signed it.
+    and the bound. ``recomputed`` names what was, ``needs_prior`` what could not be, because the
+    file does not hold the prior or a proof. ``sha256`` is the digest to pin, ``signed_by`` the key,
+    where one was asked for and has signed it.
+
+    Parameters
+    ----------
+    prior
+        Whose loss is worked out, instead of that of the prior in the file, if there is one.
+    key
+        The Ed25519 public key that must have signed the file, see `load_mechanism`.
 
     Raises
     ------
@@ -152,9 +186,19 @@ def audit_file(path: str | Path, *, key: str | bytes | None = None) -> dict[str,
         If something it claims does not hold, or the key has not signed it.
     """
     file, content = _read(path)
-    found = _audit(file, *_parts_of(file, content, key))
-    by = None if key is None else as_public_key(key)
-    return {**found, "sha256": digest_of(content), "signed_by": by}
+    mechanism, kept, claimed = _parts_of(file, content, key)
+    found = _audit(file, mechanism, kept, claimed)
+    found |= {
+        "sha256": digest_of(content), "signed_by": None if key is None else as_public_key(key)
+    }  # fmt: skip
+    if prior is None:
+        return found
+    weights = as_prior(prior, len(mechanism.inputs))
+    now: dict[str, Any] = {**losses(mechanism, weights), "prior_sha256": digest(weights)}
+    known = [name for name in now if now[name] is not None]
+    found["recomputed"] += [name for name in known if name not in found["recomputed"]]
+    found["needs_prior"] = [name for name in found["needs_prior"] if name not in known]
+    return found | now
 
 
 def audit_bytes(content: bytes) -> dict[str, Any]:
@@ -182,7 +226,10 @@ def _audit(
     # Words, and where ties are decided by a last digit, are ours and not the file's.
     sure += ["worst_slack_at", "guarantee"]
     found = claimed | {name: fresh[name] for name in sure}
-    return {**found, "recomputed": sure}
+    needed = [] if mechanism.proof is not None else ["lower_bound_km", "gap"]
+    if prior is None:
+        needed = ["quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "prior_sha256"]
+    return {**found, "recomputed": sure, "needs_prior": needed}
 
 
 def _check_claims(path: Path, claimed: dict[str, Any], fresh: dict[str, Any]) -> None:

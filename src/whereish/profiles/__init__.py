@@ -24,7 +24,7 @@ from whereish.profiles.pipeline import (
     region_priors,
     region_scores,
 )
-from whereish.profiles.profile import Backdrop, Profile
+from whereish.profiles.profile import Backdrop, Profile, blur_prior, check_blur
 from whereish.profiles.recognise import KINDS
 from whereish.profiles.regions import (
     ELSEWHERE,
@@ -82,8 +82,10 @@ __all__ = [
     "area_cells",
     "as_cell_km",
     "as_period",
+    "blur_prior",
     "busiest_window",
     "cache_folder",
+    "check_blur",
     "check_profile_file",
     "check_profiles_target",
     "check_smooth",

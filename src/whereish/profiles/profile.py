@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from whereish.places import Array, Immutable, Places, as_prior, readonly
+import numpy as np
+from numpy.typing import ArrayLike
+
+from whereish.errors import InputError
+from whereish.places import Array, Immutable, Places, as_number, as_prior, readonly
 
 
 @dataclass(frozen=True)
@@ -43,3 +47,35 @@ class Profile(Immutable):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", readonly(as_prior(self.prior, len(self.places))))
+
+
+def blur_prior(prior: ArrayLike, share: float, public: ArrayLike | None = None) -> Array:
+    """Return (1 - share) prior + share public: a prior that tells less of somebody.
+
+    A mechanism tells most of the prior that it was built for (docs/limitations.md). One built for
+    a blurred prior is as private and loses a little more. Who knows the share and the public prior
+    can undo most of the blur; a share of 1 tells nothing of the person.
+
+    Parameters
+    ----------
+    share
+        From 0 (the prior as it is) to 1 (the public one).
+    public
+        (n,) a prior that everybody may know, on the same places; uniform if not given.
+
+    >>> blur_prior([1.0, 0.0], 0.2).tolist()
+    [0.9, 0.1]
+    """
+    own = as_prior(prior, np.size(prior))
+    check_blur(share)
+    other = np.full(len(own), 1 / len(own)) if public is None else as_prior(public, len(own))
+    if share == 0:
+        return own
+    return as_prior((1 - share) * own + share * other, len(own))
+
+
+def check_blur(share: float) -> float:
+    """Check the share of a public prior that is mixed in."""
+    if not 0 <= as_number("prior_blur", share, above=-1) <= 1:
+        raise InputError(f"prior_blur must be a share from 0 to 1, got {share!r:.20}")
+    return float(share)

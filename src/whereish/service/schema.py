@@ -108,7 +108,21 @@ SCHEMA: dict[str, Any] = {
         },
         "keep_prior": {
             "type": "boolean", "default": False,
-            "description": "Whether the file holds the prior, too.",
+            "description": "Whether the file holds the prior, and what was computed from it.",
+        },
+        "prior_blur": {
+            "type": "number", "minimum": 0, "maximum": 1, "default": 0,
+            "description": "Share of a public prior that is mixed in. Not with keep_prior.",
+        },
+        "blur_with": {
+            "anyOf": [
+                {"enum": ["uniform", None]},
+                _list_of(
+                    {"type": "number", "minimum": 0, "maximum": 1 + PRIOR_TOLERANCE}, 2,
+                    MOST_PLACES,
+                    "The public prior: as many numbers as places, with sum 1. With prior_blur.",
+                ),
+            ],
         },
     },
     "example": {

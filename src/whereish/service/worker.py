@@ -88,7 +88,8 @@ def solve(body: bytes, memory_gb: float, say: Any) -> tuple[bytes, dict[str, Any
     if not audited["certified"]:
         raise RuntimeError("a mechanism without an epsilon")
     build = mechanism.build
-    result = far(iteration, quality_loss(mechanism, recipe.prior, recipe.quality), build.gap)
+    gap = None if recipe.prior_blur else build.gap  # of a blurred prior, it is not the loss's
+    result = far(iteration, quality_loss(mechanism, recipe.prior, recipe.quality), gap)
     return file, result | {"solver": build.solver, "stopped": build.stopped}
 
 

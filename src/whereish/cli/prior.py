@@ -1,0 +1,109 @@
+"""The prior on the command line: whether a file keeps it, what blurs it, where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import whereish as wh
+from whereish.cli.console import say
+from whereish.errors import InputError
+from whereish.mechanisms import TELLS_PRIOR
+from whereish.places import Array
+from whereish.profiles import check_blur
+from whereish.studies import km
+
+# Longer than this is too long to wait for what a blur has cost.
+_SECONDS = 20.0
+
+
+def check_prior_flags(keep: bool, forget: bool, blur: float, blur_with: str | None) -> None:
+    """Refuse flags about the prior that contradict each other."""
+    if keep and forget:
+        raise InputError("give --keep-prior or --forget-prior (the default), not both")
+    check_blur(blur)
+    if blur and keep:
+        raise InputError(
+            "prior-blur must be left out with --keep-prior: a file that holds the prior tells it"
+        )
+    if blur_with is not None and not blur:
+        raise InputError("blur-with must go with --prior-blur, like --prior-blur 0.3")
+
+
+def public_prior(blur_with: str | None, who: wh.Profile, normalise: bool) -> Array | None:
+    """Read the public prior of a blur; None for the uniform one."""
+    if blur_with is None or blur_with == "uniform":
+        return None
+    other = wh.read_profile(Path(blur_with), normalise=normalise)
+    if not other.places.same_as(who.places):
+        raise InputError(f"blur-with {blur_with} must have the places of the profile, in its order")
+    return other.prior
+
+
+def load_with_prior(
+    path: Path, other: Path | None, normalise: bool
+) -> tuple[wh.Mechanism, Array | None]:
+    """Read a mechanism with the prior of a profile, or the one in the file, where there is one."""
+    mechanism, prior = wh.load_mechanism(path)
+    if other is None:
+        return mechanism, prior
+    who = wh.read_profile(other, normalise=normalise)
+    if not who.places.same_as(mechanism.inputs):
+        raise InputError(f"prior {other} must have the places of {path}, in the same order")
+    return mechanism, who.prior
+
+
+def say_what_it_tells(mechanism: wh.Mechanism, kept: bool) -> None:
+    """Warn of what a file tells whoever gets it."""
+    if kept:
+        say("The file holds your prior: do not pass it on.")
+    elif TELLS_PRIOR in wh.certify(mechanism)["guarantee"]:
+        say(
+            "Even without the prior the file tells most of it to whoever computes for it: pass on "
+            "reports, not the file. See docs/limitations.md."
+        )
+
+
+@dataclass(frozen=True)
+class Blurred:
+    """A mechanism built for a blurred prior, judged by the true one.
+
+    Attributes
+    ----------
+    mechanism
+        What it was built for is not told: bound and gap are about the true prior, or not known.
+    cost_km
+        How much more it loses than the best for the true prior; None where that was not built.
+    """
+
+    mechanism: wh.Mechanism
+    cost_km: float | None
+
+    @classmethod
+    def of(
+        cls,
+        made: wh.Mechanism,
+        prior: Array,
+        solve: Callable[[Array], wh.Mechanism],
+        quality: Array | None = None,
+    ) -> Blurred:
+        """Build the best for the true prior as well, if that does not take long, and compare."""
+        build = replace(made.build, lower_bound_km=None, gap=None, program_gap=None)
+        if made.build.stopped is not None or (made.build.seconds or 0.0) > _SECONDS:
+            return cls(made.telling(build), None)
+        best, loss = solve(prior), wh.quality_loss(made, prior, quality)
+        if best.build.stopped is not None:
+            return cls(made.telling(build), None)
+        bound = best.build.lower_bound_km
+        if bound is not None:
+            gap = (loss - bound) / loss if loss > 0 else 0.0
+            build = replace(build, lower_bound_km=bound, gap=gap)
+        least = wh.quality_loss(best, prior, quality)
+        return cls(made.telling(build, best.proof), loss - least)
+
+    def in_words(self, share: float) -> str:
+        """Say what a blur has cost."""
+        if self.cost_km is None:
+            return f"  blur          {share:.0%}: build without it to see what it costs"
+        return f"  blur          {share:.0%}, which costs {km(max(self.cost_km, 0.0))} more loss"
