@@ -16,20 +16,23 @@ from fastapi import FastAPI, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match
 
 from whereish.errors import GuaranteeError, InputError, WhereishError
 from whereish.recipes import Recipe
 from whereish.service import schema
+from whereish.service.connections import Connections, open_files
 from whereish.service.database import Database, DatabaseError
 from whereish.service.guard import (
     Guard,
     Often,
     Rates,
     Refusal,
+    Room,
     answer,
     no_database_now,
     read_body,
@@ -40,7 +43,7 @@ from whereish.service.jobs import Jobs, TooMuchError
 from whereish.service.keys import ANYONE, Keys
 from whereish.service.queue import Queue
 from whereish.service.sealing import SealError, seal_of
-from whereish.service.settings import Settings
+from whereish.service.settings import MOST_BODIES, Settings
 from whereish.service.site import add_page
 
 _log = logging.getLogger("whereish.http")
@@ -62,7 +65,9 @@ class Service:
         self.jobs = Jobs(self.database, seal_of(settings.folder), settings.limits)
         self.queue = Queue(settings, self.jobs)
         self.rates = Rates(settings.limits)
+        self.room = Room(max(MOST_BODIES, 2 * settings.limits.body_bytes))
         self.streams: Counter[str] = Counter()
+        self.connections = Connections(settings.limits, open_files())
         self.registry = CollectorRegistry()
         self.registry.register(self)
         self.jobs.check_seal()
@@ -79,6 +84,14 @@ class Service:
             states.add_metric([state], count)
         yield states
         yield GaugeMetricFamily("whereish_solves", "Solves running here.", value=self.queue.busy)
+        open_ = len(self.connections)
+        yield GaugeMetricFamily("whereish_connections", "Open connections.", value=open_)
+        closed = CounterMetricFamily(
+            "whereish_connections_closed", "Connections closed for want of room.", labels=["how"]
+        )
+        for how in ("refused", "for another"):
+            closed.add_metric([how.replace(" ", "_")], self.connections.closed[how])
+        yield closed
 
     async def key_needed(self) -> bool:
         """Whether who asks needs a key: once keys have existed, always."""
@@ -205,6 +218,10 @@ def _errors(app: FastAPI) -> None:
     async def unexpected(request: Request, wrong: Exception) -> Response:
         return refuse(Refusal(500, "internal", "something went wrong here", "service"))
 
+    @app.exception_handler(ClientDisconnect)
+    async def left(request: Request, wrong: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody reads it
+
     @app.exception_handler(RequestValidationError)
     async def misshapen(request: Request, wrong: RequestValidationError) -> Response:
         # The only thing that FastAPI itself validates is an id.
@@ -249,8 +266,9 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
         name = request.headers.get("idempotency-key")
         if name is not None and not _NAME.fullmatch(name):
             raise InputError("Idempotency-Key must be 1 to 200 ASCII characters", "Idempotency-Key")
-        body = await read_body(request, limits.body_bytes)
-        job = await service.ask(service.accept, client, body, name)
+        with service.room.share() as take:
+            body = await read_body(request, limits.body_bytes, take)
+            job = await service.ask(service.accept, client, body, name)
         return answer(202, job.content, {"location": f"/v1/mechanisms/{job.id}"})
 
     @app.get("/v1/mechanisms/{id}", **schema.of("get"))
