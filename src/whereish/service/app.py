@@ -26,7 +26,7 @@ from whereish.errors import GuaranteeError, InputError, WhereishError
 from whereish.recipes import Recipe
 from whereish.service import schema
 from whereish.service.connections import Connections, open_files
-from whereish.service.database import Database, DatabaseError
+from whereish.service.database import Database, DatabaseError, DiskFullError
 from whereish.service.guard import (
     Guard,
     Often,
@@ -34,6 +34,7 @@ from whereish.service.guard import (
     Refusal,
     Room,
     answer,
+    disk_full,
     no_database_now,
     read_body,
     refuse,
@@ -210,6 +211,10 @@ def _errors(app: FastAPI) -> None:
         message = "the file cannot be shown to be the one that was certified: it is withheld"
         return refuse(Refusal(500, "withheld", message, "service"))
 
+    @app.exception_handler(DiskFullError)
+    async def no_room(request: Request, wrong: DiskFullError) -> Response:
+        return refuse(disk_full())
+
     @app.exception_handler(DatabaseError)
     async def no_database(request: Request, wrong: DatabaseError) -> Response:
         return refuse(no_database_now())
@@ -314,7 +319,11 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
         client, _ = await own(request, id)
         if not await service.ask(service.jobs.delete, client, id):
             raise no_such_job()
-        await service.ask(service.queue.forget, id)
+        try:
+            await service.ask(service.queue.forget, id)
+        except Exception as wrong:
+            # The job is deleted; that the queue knew its id is forgotten later.
+            _log.error("not forgotten yet: %s", type(wrong).__name__, extra={"job": id[:8]})
         return Response(status_code=204)
 
     async def state(scope: Any, id_: str) -> bytes:

@@ -89,6 +89,12 @@ def no_database_now() -> Refusal:
     return Refusal(503, "database", message, "service", {"retry-after": "2"})
 
 
+def disk_full() -> Refusal:
+    """Refuse what needs room on a disk that has none."""
+    message = "the server's disk is full, and nothing was changed: its operator has to make room"
+    return Refusal(503, "disk_full", message, "service", {"retry-after": "60"})
+
+
 class Room:
     """Memory for all bodies that are being read, or wait for a thread to read them."""
 
