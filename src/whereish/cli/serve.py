@@ -80,6 +80,17 @@ def serve(
     streams: Annotated[
         int, typer.Option(help="Open event streams of one key.")
     ] = _DEFAULT.streams_per_key,
+    connections: Annotated[
+        int | None,
+        typer.Option(help="Open connections in all; 2000 if not given, or what the system allows."),
+    ] = None,
+    connections_per_address: Annotated[
+        int | None,
+        typer.Option(
+            help="Open connections of one client address; 200 if not given, and any number from "
+            "this machine, where a proxy may be."
+        ),
+    ] = None,
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Another name it answers to, e.g. behind a proxy.")
     ] = None,
@@ -114,6 +125,11 @@ def serve(
         ("reads", reads), ("streams", streams),
     ):  # fmt: skip
         as_whole(flag, value)
+    for flag, given in (
+        ("connections", connections), ("connections-per-address", connections_per_address),
+    ):  # fmt: skip
+        if given is not None:
+            as_whole(flag, given)
     as_number("memory", memory, unit="GB")
     as_number("time-limit", time_limit, unit="seconds")
     settings = Settings(
@@ -121,7 +137,8 @@ def serve(
         Limits(
             body_bytes=body, places=places, memory_gb=memory, time_limit_s=time_limit, queue=queue,
             jobs_per_key=jobs, posts_per_minute=rate, reads_per_second=reads,
-            streams_per_key=streams,
+            streams_per_key=streams, connections=connections,
+            connections_per_address=connections_per_address,
         ),
         tuple(allow_host or ()), tiles, tiles_credit, cluster,
     )  # fmt: skip

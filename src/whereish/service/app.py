@@ -16,21 +16,25 @@ from fastapi import FastAPI, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match
 
 from whereish.errors import GuaranteeError, InputError, WhereishError
 from whereish.recipes import Recipe
 from whereish.service import schema
-from whereish.service.database import Database, DatabaseError
+from whereish.service.connections import Connections, open_files
+from whereish.service.database import Database, DatabaseError, DiskFullError
 from whereish.service.guard import (
     Guard,
     Often,
     Rates,
     Refusal,
+    Room,
     answer,
+    disk_full,
     no_database_now,
     read_body,
     refuse,
@@ -40,7 +44,7 @@ from whereish.service.jobs import Jobs, TooMuchError
 from whereish.service.keys import ANYONE, Keys
 from whereish.service.queue import Queue
 from whereish.service.sealing import SealError, seal_of
-from whereish.service.settings import Settings
+from whereish.service.settings import MOST_BODIES, Settings
 from whereish.service.site import add_page
 
 _log = logging.getLogger("whereish.http")
@@ -62,7 +66,9 @@ class Service:
         self.jobs = Jobs(self.database, seal_of(settings.folder), settings.limits)
         self.queue = Queue(settings, self.jobs)
         self.rates = Rates(settings.limits)
+        self.room = Room(max(MOST_BODIES, 2 * settings.limits.body_bytes))
         self.streams: Counter[str] = Counter()
+        self.connections = Connections(settings.limits, open_files())
         self.registry = CollectorRegistry()
         self.registry.register(self)
         self.jobs.check_seal()
@@ -79,6 +85,14 @@ class Service:
             states.add_metric([state], count)
         yield states
         yield GaugeMetricFamily("whereish_solves", "Solves running here.", value=self.queue.busy)
+        open_ = len(self.connections)
+        yield GaugeMetricFamily("whereish_connections", "Open connections.", value=open_)
+        closed = CounterMetricFamily(
+            "whereish_connections_closed", "Connections closed for want of room.", labels=["how"]
+        )
+        for how in ("refused", "for another"):
+            closed.add_metric([how.replace(" ", "_")], self.connections.closed[how])
+        yield closed
 
     async def key_needed(self) -> bool:
         """Whether who asks needs a key: once keys have existed, always."""
@@ -197,6 +211,10 @@ def _errors(app: FastAPI) -> None:
         message = "the file cannot be shown to be the one that was certified: it is withheld"
         return refuse(Refusal(500, "withheld", message, "service"))
 
+    @app.exception_handler(DiskFullError)
+    async def no_room(request: Request, wrong: DiskFullError) -> Response:
+        return refuse(disk_full())
+
     @app.exception_handler(DatabaseError)
     async def no_database(request: Request, wrong: DatabaseError) -> Response:
         return refuse(no_database_now())
@@ -204,6 +222,10 @@ def _errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unexpected(request: Request, wrong: Exception) -> Response:
         return refuse(Refusal(500, "internal", "something went wrong here", "service"))
+
+    @app.exception_handler(ClientDisconnect)
+    async def left(request: Request, wrong: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody reads it
 
     @app.exception_handler(RequestValidationError)
     async def misshapen(request: Request, wrong: RequestValidationError) -> Response:
@@ -249,8 +271,9 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
         name = request.headers.get("idempotency-key")
         if name is not None and not _NAME.fullmatch(name):
             raise InputError("Idempotency-Key must be 1 to 200 ASCII characters", "Idempotency-Key")
-        body = await read_body(request, limits.body_bytes)
-        job = await service.ask(service.accept, client, body, name)
+        with service.room.share() as take:
+            body = await read_body(request, limits.body_bytes, take)
+            job = await service.ask(service.accept, client, body, name)
         return answer(202, job.content, {"location": f"/v1/mechanisms/{job.id}"})
 
     @app.get("/v1/mechanisms/{id}", **schema.of("get"))
@@ -296,7 +319,11 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
         client, _ = await own(request, id)
         if not await service.ask(service.jobs.delete, client, id):
             raise no_such_job()
-        await service.ask(service.queue.forget, id)
+        try:
+            await service.ask(service.queue.forget, id)
+        except Exception as wrong:
+            # The job is deleted; that the queue knew its id is forgotten later.
+            _log.error("not forgotten yet: %s", type(wrong).__name__, extra={"job": id[:8]})
         return Response(status_code=204)
 
     async def state(scope: Any, id_: str) -> bytes:

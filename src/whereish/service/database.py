@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import queue
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from whereish.errors import InputError, WhereishError
+from whereish.service.reserve import LEAST, Reserve
+
+_T = TypeVar("_T")
 
 # {bytes} is what a database calls bytes.
 _TABLES = (
@@ -45,6 +48,10 @@ class DatabaseError(WhereishError):
     """The database does not answer, or cannot do what it is asked for now."""
 
 
+class DiskFullError(DatabaseError):
+    """There is no room on the database's disk."""
+
+
 class Database:
     """A pool of connections that speak either dialect."""
 
@@ -57,6 +64,8 @@ class Database:
 
             self._errors = (Error,)
         self._url = str(folder / "whereish.sqlite") if url is None else url
+        self._reserve = Reserve(folder / "reserve") if url is None else None
+        self._given_up = False
         self._idle: queue.LifoQueue[Any] = queue.LifoQueue()
         self._room = queue.LifoQueue[None]()
         for _ in range(_CONNECTIONS):
@@ -76,6 +85,7 @@ class Database:
             ) from None
         if self.embedded:
             Path(self._url).chmod(0o600)
+            self.keep_reserve()
 
     def _connect(self) -> Any:
         if self.embedded:
@@ -120,7 +130,9 @@ class Database:
                 connection.close()
                 raise
             self._idle.put(connection)
-        except self._errors:
+        except self._errors as wrong:
+            if _is_full(wrong):
+                raise DiskFullError("the disk is full") from None
             # When the server was gone, the others do not know it yet.
             self._forget_idle()
             raise DatabaseError("the database does not answer") from None
@@ -162,6 +174,26 @@ class Database:
         with self._connection() as connection:
             return int(connection.execute(self._spoken(statement), values).rowcount)
 
+    def erase(self, work: Callable[[Any], _T]) -> _T:
+        """Run what deletes in a transaction, and give up the reserve for it if the disk is full."""
+        try:
+            with self.transaction() as run:
+                return work(run)
+        except DiskFullError:
+            if self._reserve is None:
+                raise
+            self._reserve.release()
+            self._given_up = True
+            with self.transaction() as run:
+                return work(run)
+
+    def keep_reserve(self) -> None:
+        """Keep enough room to delete the largest file."""
+        if self._reserve is not None:
+            self._given_up = False
+            ((largest,),) = self.read("SELECT COALESCE(MAX(LENGTH(file)), 0) FROM jobs")
+            self._reserve.fill(LEAST + 2 * int(largest))
+
     def wipe(self) -> bool:
         """See to it that nothing deleted can be read from the files any more.
 
@@ -171,6 +203,8 @@ class Database:
             return True
         with self._connection() as connection:
             ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        if self._given_up and not busy:
+            self.keep_reserve()  # before somebody else takes the room
         return not busy
 
     @property
@@ -182,3 +216,11 @@ class Database:
 
     def _spoken(self, statement: str) -> str:
         return statement if self.embedded else statement.replace("?", "%s")
+
+
+def _is_full(wrong: Exception) -> bool:
+    full = sqlite3.SQLITE_FULL
+    return (
+        getattr(wrong, "sqlite_errorcode", None) == full
+        or getattr(wrong, "sqlstate", None) == "53100"
+    )

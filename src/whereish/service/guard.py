@@ -9,16 +9,17 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from whereish.service.database import DatabaseError
 from whereish.service.logs import request_id
-from whereish.service.settings import Limits, Settings
+from whereish.service.settings import BODY_S, LONGEST_PATH, PIECE_S, Limits, Settings
 
 Message = MutableMapping[str, Any]
 Asgi = Callable[
@@ -27,9 +28,6 @@ Asgi = Callable[
 ]
 _log = logging.getLogger("whereish.http")
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-# How long a body may take from one piece to the next, and in all.
-_PIECE_S, _BODY_S = 10.0, 120.0
-_LONGEST_PATH = 512
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 _POLICY = (
@@ -91,7 +89,38 @@ def no_database_now() -> Refusal:
     return Refusal(503, "database", message, "service", {"retry-after": "2"})
 
 
-async def read_body(request: Request, limit: int) -> bytes:
+def disk_full() -> Refusal:
+    """Refuse what needs room on a disk that has none."""
+    message = "the server's disk is full, and nothing was changed: its operator has to make room"
+    return Refusal(503, "disk_full", message, "service", {"retry-after": "60"})
+
+
+class Room:
+    """Memory for all bodies that are being read, or wait for a thread to read them."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    @contextmanager
+    def share(self) -> Iterator[Callable[[int], None]]:
+        """Yield a function that takes so many bytes, or refuses; all are given back at the end."""
+        taken = 0
+
+        def take(count: int) -> None:
+            nonlocal taken
+            if count > self._left:
+                message = "there are too many requests at once: try again"
+                raise Refusal(503, "busy", message, "service", {"retry-after": "2"})
+            self._left -= count
+            taken += count
+
+        try:
+            yield take
+        finally:
+            self._left += taken
+
+
+async def read_body(request: Request, limit: int, take: Callable[[int], None]) -> bytes:
     """Read a body of JSON: not more than the limit, and not from somebody who dawdles."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise Refusal(415, "media_type", "Content-Type must be application/json", "Content-Type")
@@ -101,14 +130,15 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise large
     body = bytearray()
     try:
-        async with asyncio.timeout(_PIECE_S) as patience:
+        async with asyncio.timeout(PIECE_S) as patience:
             loop = asyncio.get_running_loop()
-            end = loop.time() + _BODY_S
+            end = loop.time() + BODY_S
             async for piece in request.stream():
-                patience.reschedule(min(end, loop.time() + _PIECE_S))
-                body += piece
-                if len(body) > limit:
+                patience.reschedule(min(end, loop.time() + PIECE_S))
+                if len(body) + len(piece) > limit:
                     raise large
+                take(len(piece))
+                body += piece
     except TimeoutError:
         raise Refusal(
             408, "too_slow", "the body must be sent without long pauses", "body"
@@ -247,7 +277,7 @@ class Guard:
             else:
                 await self._app(scope, receive, tell)
         except Exception as wrong:
-            if isinstance(wrong, ConnectionError):
+            if isinstance(wrong, (ConnectionError, ClientDisconnect)):
                 return
             _log.error("unexpected error", exc_info=wrong)
             if status == 0:
@@ -266,8 +296,8 @@ class Guard:
 
     def _refusal(self, scope: Message, headers: dict[bytes, bytes]) -> Refusal | None:
         """Refuse what no page of ours sends: another host's name, another site's request."""
-        if len(scope["raw_path"]) > _LONGEST_PATH:
-            return Refusal(414, "too_long", f"a path must be at most {_LONGEST_PATH} bytes", "path")
+        if len(scope["raw_path"]) > LONGEST_PATH:
+            return Refusal(414, "too_long", f"a path must be at most {LONGEST_PATH} bytes", "path")
         if not self._local:
             return None  # a key is asked for, and no browser adds one by itself
         host = headers.get(b"host", b"").decode("latin-1").lower()

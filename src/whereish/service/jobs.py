@@ -174,14 +174,23 @@ class Jobs:
         return content
 
     def delete(self, client: str, id_: str) -> bool:
-        """Forget a job and everything about it; tell whether there was one."""
-        with self._database.transaction() as run:
+        """Forget a job and everything about it; tell whether there was one.
+
+        Its id is kept among the deleted until `buried` is told that the queue has forgotten it.
+        """
+
+        def work(run: Any) -> bool:
             run("DELETE FROM once WHERE client = ? AND job = ?", (client, id_))
-            gone = run("DELETE FROM jobs WHERE client = ? AND id = ?", (client, id_)).rowcount
-        if gone:
-            self._forget(id_)
-            self._wipe()
-        return bool(gone)
+            if not run("DELETE FROM jobs WHERE client = ? AND id = ?", (client, id_)).rowcount:
+                return False
+            run("INSERT INTO gone VALUES (?) ON CONFLICT DO NOTHING", (id_,))
+            return True
+
+        if not self._database.erase(work):
+            return False
+        self._forget(id_)
+        self._wipe()
+        return True
 
     def _wipe(self) -> None:
         """Leave nothing of what was deleted in the files; who reads just now is soon done."""
@@ -285,32 +294,36 @@ class Jobs:
 
     def expire(self, retention_s: float) -> list[str]:
         """Forget jobs that ended so long ago, and return their ids."""
-        before = time.time() - retention_s
-        with self._database.transaction() as run:
-            old = run(
-                "SELECT id FROM jobs WHERE state IN (?, ?, ?) AND changed < ?", (*FINAL, before)
-            ).fetchall()
-            for (id_,) in old:
-                run("DELETE FROM once WHERE job = ?", (id_,))
-                run("DELETE FROM jobs WHERE id = ?", (id_,))
-        for (id_,) in old:
-            self._forget(id_)
-        if old:
-            self._wipe()
-        return [id_ for (id_,) in old]
+        old = self._database.read(
+            "SELECT client, id FROM jobs WHERE state IN (?, ?, ?) AND changed < ?",
+            (*FINAL, time.time() - retention_s),
+        )
+        # One by one: on a full disk there may be room for one only.
+        return [id_ for client, id_ in old if self.delete(client, id_)]
+
+    def ids(self) -> set[str]:
+        """Return the ids of all jobs."""
+        return {id_ for (id_,) in self._database.read("SELECT id FROM jobs")}
+
+    def keep_reserve(self) -> None:
+        """Keep room on the disk to delete with."""
+        self._database.keep_reserve()
 
     def gone(self) -> list[str]:
-        """Return the ids of jobs that were deleted elsewhere, and forget them here."""
+        """Return the ids of deleted jobs that the queue may still know, and forget them here."""
         ids = [id_ for (id_,) in self._database.read("SELECT id FROM gone")]
         for id_ in ids:
             self._forget(id_)
         return ids
 
     def buried(self, ids: list[str]) -> None:
-        """Forget that these were ever there."""
-        with self._database.transaction() as run:
+        """Forget that these were ever there: the queue has forgotten them."""
+
+        def work(run: Any) -> None:
             for id_ in ids:
                 run("DELETE FROM gone WHERE id = ?", (id_,))
+
+        self._database.erase(work)
         self._wipe()
 
     def check_seal(self) -> None:

@@ -10,6 +10,7 @@ import secrets
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from whereish.errors import InputError
 from whereish.service.database import Database
@@ -63,15 +64,21 @@ class Keys:
 
     def revoke(self, name: str) -> None:
         """Forget a key, by its name or id, with all its jobs: servers refuse it within a second."""
-        with self._database.transaction() as run:
+
+        def work(run: Any) -> None:
             found = run("SELECT id FROM keys WHERE name = ? OR id = ?", (name, name)).fetchall()
             if not found:
                 raise InputError("name must be that of a key: whereish keys list shows them")
             for (id_,) in found:
                 run("DELETE FROM keys WHERE id = ?", (id_,))
-                run("INSERT INTO gone SELECT id FROM jobs WHERE client = ?", (id_,))
+                run(
+                    "INSERT INTO gone SELECT id FROM jobs WHERE client = ? ON CONFLICT DO NOTHING",
+                    (id_,),
+                )
                 run("DELETE FROM once WHERE client = ?", (id_,))
                 run("DELETE FROM jobs WHERE client = ?", (id_,))
+
+        self._database.erase(work)
         self._database.wipe()
 
     @property

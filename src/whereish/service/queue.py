@@ -32,6 +32,7 @@ from whereish.service.solving import Outcome, Workers
 _QUEUE = "builds"
 _LOOK_S = 5.0
 _SILENT_S = 15.0
+_RARELY = 720  # rounds of housekeeping, an hour
 _PATIENCE_S = 600.0
 _ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 _log = logging.getLogger("whereish.queue")
@@ -74,7 +75,6 @@ class Queue:
         )
         self._stop = threading.Event()
         self._running: dict[str, Any] = {}
-        self._ending: set[str] = set()
         self._lock = threading.Lock()
         self._started = False
 
@@ -125,6 +125,8 @@ class Queue:
             ) from None
         if self._settings.database is None:
             (self._settings.folder / "queue.sqlite").chmod(0o600)
+        self._forget_deleted()
+        self._forget_unknown()
         self._mend(0.0 if self._settings.database is None else _SILENT_S)
         threading.Thread(target=self._keep_house, daemon=True, name="housekeeper").start()
         threading.Thread(target=self._workers.warm, daemon=True).start()
@@ -148,15 +150,18 @@ class Queue:
             DBOS.enqueue_workflow(_QUEUE, _build, id_)
 
     def forget(self, id_: str) -> None:
-        """End the solve of a job that is gone, and forget its id."""
+        """End the solve of a deleted job, and forget its id.
+
+        If the server is killed before that is done, it is done when one starts: the id is among
+        the deleted in the database as long as the queue may know it.
+        """
         with self._lock:
             worker = self._running.get(id_)
-            if worker is not None:
-                self._ending.add(id_)
         if worker is not None:
-            worker.kill()  # its end is noted by the queue, and then forgotten
-        else:
-            DBOS.delete_workflow(id_)
+            worker.kill()  # its end is noted by the queue, and forgotten by the housekeeper
+            return
+        DBOS.delete_workflow(id_)
+        self._jobs.buried([id_])
 
     @property
     def busy(self) -> int:
@@ -249,34 +254,47 @@ class Queue:
                 _log.info("job queued again", extra={"job": id_[:8]})
                 self.add(id_)
 
+    def _forget_deleted(self) -> None:
+        """Forget what was deleted, unless it is still being ended here."""
+        gone = self._jobs.gone()
+        for id_ in gone:
+            self.forget(id_)
+
+    def _forget_unknown(self) -> None:
+        """Forget whatever is in the queue and is no job: a job is in the database before."""
+        queued = DBOS.list_workflows(name="build", load_input=False, load_output=False)
+        known = self._jobs.ids()
+        unknown = [told.workflow_id for told in queued if told.workflow_id not in known]
+        for i in range(0, len(unknown), 1000):
+            DBOS.delete_workflows(unknown[i : i + 1000])
+
+    def _take_over(self) -> None:
+        """Say that this server lives, and take over from others that do not."""
+        for lost in self._jobs.alive(self._settings.server, _SILENT_S):
+            left = DBOS.list_workflows(
+                status="PENDING", executor_id=lost, load_input=False, load_output=False
+            )
+            if left:
+                _log.warning("taking over %d jobs of a server that is gone", len(left))
+                DBOS.resume_workflows([w.workflow_id for w in left], queue_name=_QUEUE)
+            self._jobs.mourned(lost)
+
     def _keep_house(self) -> None:
-        """Every few seconds: say that this server lives, take over from others, forget the old."""
-        while True:
-            try:
-                self._workers.warm()
-                for lost in self._jobs.alive(self._settings.server, _SILENT_S):
-                    left = DBOS.list_workflows(
-                        status="PENDING", executor_id=lost, load_input=False, load_output=False
-                    )
-                    if left:
-                        _log.warning("taking over %d jobs of a server that is gone", len(left))
-                        DBOS.resume_workflows([w.workflow_id for w in left], queue_name=_QUEUE)
-                    self._jobs.mourned(lost)
-                old = self._jobs.expire(self._settings.retention_s)
-                if old:
-                    DBOS.delete_workflows(old)
-                with self._lock:
-                    ended = [id_ for id_ in self._ending if id_ not in self._running]
-                    self._ending.difference_update(ended)
-                if ended:
-                    DBOS.delete_workflows(ended)
-                gone = self._jobs.gone()
-                for id_ in gone:
-                    self.forget(id_)
-                if gone:
-                    self._jobs.buried(gone)
-                self._mend(_SILENT_S)
-            except Exception as wrong:
-                _log.error("housekeeping failed: %s", type(wrong).__name__)
-            if self._stop.wait(_LOOK_S):
-                return
+        """Do every few seconds what has to be done again and again; if one fails, others go on."""
+        duties: tuple[Callable[[], object], ...] = (
+            self._workers.warm,
+            lambda: self._jobs.expire(self._settings.retention_s),
+            self._forget_deleted,
+            self._jobs.keep_reserve,
+            self._take_over,
+            lambda: self._mend(_SILENT_S),
+        )
+        rounds = 0
+        while not self._stop.wait(_LOOK_S if rounds else 0):
+            rounds += 1
+            due = duties if rounds % _RARELY else (*duties, self._forget_unknown)
+            for duty in due:
+                try:
+                    duty()
+                except Exception as wrong:
+                    _log.error("housekeeping failed: %s", type(wrong).__name__)

@@ -12,17 +12,21 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, Any, cast
 
 import uvicorn
 
 from whereish.errors import InputError
 from whereish.service.app import Service, create_app
-from whereish.service.settings import Settings, private_folder
+from whereish.service.connections import open_files
+from whereish.service.settings import SEND_BUFFER, Settings, private_folder
 from whereish.service.wire import Wire
 from whereish.service.worker import leave_no_core
+
+_LOOK_S = 1.0
 
 
 class _Server(uvicorn.Server):
@@ -74,8 +78,8 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
         shown = f"[{settings.host}]" if ":" in settings.host else settings.host
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, lifespan="off",
-            timeout_graceful_shutdown=3, timeout_keep_alive=30, backlog=2048, ws="none",
-            proxy_headers=False, http=Wire,
+            timeout_graceful_shutdown=3, backlog=min(1024, (open_files() or 4096) // 4), ws="none",
+            proxy_headers=False, http=cast(Any, partial(Wire, connections=service.connections)),
         )  # fmt: skip
         server = _Server(config)
         server.service = service
@@ -90,9 +94,15 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
                     await asyncio.sleep(0.01)
                 ready(f"http://{shown}:{settings.port}")
 
-            telling = asyncio.create_task(tell())
+            async def look_after_connections() -> None:
+                while True:
+                    await asyncio.sleep(_LOOK_S)
+                    service.connections.check(asyncio.get_running_loop().time())
+
+            beside = [asyncio.create_task(tell()), asyncio.create_task(look_after_connections())]
             await server.serve(sockets=[listening])
-            telling.cancel()
+            for task in beside:
+                task.cancel()
 
         try:
             with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
@@ -133,6 +143,7 @@ def _listen(settings: Settings) -> Iterator[socket.socket]:
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         listening.bind((settings.host, settings.port))
         os.set_inheritable(listening.fileno(), False)
     except socket.gaierror:

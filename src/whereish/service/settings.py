@@ -19,10 +19,37 @@ _LONGEST_S = 3653 * 86400.0
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]+\]")
 _DURATION = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
+# What a connection may do, with a key or without. These are no flags: no honest client needs more.
+MOST_HEADERS = 64 * 1024  # bytes of a request line with its headers
+MOST_HEADER_LINES = 100
+MOST_FRAMING = 64 * 1024  # bytes of chunk sizes and extensions beyond the size of the body itself
+LONGEST_PATH = 512  # bytes
+HEADERS_S = 10.0  # from the first byte of a request, or from connecting, to the end of its headers
+PIECE_S = 10.0  # from one piece of a body to the next
+BODY_S = 120.0  # from the end of the headers to the end of the body
+IDLE_S = 30.0  # from an answer to the next request
+WRITE_S = 60.0  # without the client taking any byte of an answer that waits for it
+LINGER_S = 5.0  # after an answer that came before the end of its request, so that it can be read
+LINGER_BYTES = 8 * 2**20  # of such a request that are thrown away
+SEND_BUFFER = 128 * 1024  # bytes of an answer that the operating system keeps for a slow client
+MOST_CONNECTIONS = 2000
+MOST_PER_ADDRESS = 200
+MOST_BODIES = 256 * 2**20  # bytes of all bodies that are being read or wait to be
+
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a service lets anyone do. Each is tested at the limit and one past it."""
+    """How much a service lets anyone do. Each is tested at the limit and one past it.
+
+    Attributes
+    ----------
+    connections
+        Open connections in all; None for 2,000, or half of the file descriptors that the operating
+        system allows if that is less.
+    connections_per_address
+        Open connections of one client address (of one /64 network with IPv6). None for 200, and
+        no limit but the one in all for this machine's own addresses, where a proxy may be.
+    """
 
     body_bytes: int = 4 * 2**20
     places: int = 2000
@@ -33,6 +60,8 @@ class Limits:
     posts_per_minute: int = 600
     reads_per_second: int = 20_000
     streams_per_key: int = 100
+    connections: int | None = None
+    connections_per_address: int | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -40,6 +69,9 @@ class Limits:
             "reads_per_second", "streams_per_key",
         ):  # fmt: skip
             as_whole(name, getattr(self, name))
+        for name in ("connections", "connections_per_address"):
+            if getattr(self, name) is not None:
+                as_whole(name, getattr(self, name))
         as_number("memory_gb", self.memory_gb, unit="GB")
         as_number("time_limit_s", self.time_limit_s, unit="seconds")
 

@@ -1,0 +1,183 @@
+"""What is deleted is deleted: after a kill at any moment, and on a full disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serving import Served, recipe, serving, wait_for, wait_until
+from whereish.service.database import Database, DiskFullError
+from whereish.service.jobs import Jobs
+from whereish.service.keys import ANYONE
+from whereish.service.reserve import Reserve
+from whereish.service.sealing import seal_of
+from whereish.service.settings import Limits
+
+
+def left(folder: Path, job: str) -> list[str]:
+    """Return the files in which an id can be read."""
+    return [
+        file.name for file in folder.iterdir() if file.is_file() and job.encode() in _read(file)
+    ]
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+def jobs_of(folder: Path) -> tuple[Database, Jobs]:
+    database = Database(folder)
+    return database, Jobs(database, seal_of(folder), Limits())
+
+
+def made(service: Served, places: int = 4) -> str:
+    with service.client() as client:
+        job: str = client.post("/v1/mechanisms", json=recipe(places)).json()["id"]
+        if places < 100:
+            wait_for(client, job)
+        else:
+            wait_until(lambda: client.get(f"/v1/mechanisms/{job}").json()["state"] == "running")
+    return job
+
+
+@pytest.mark.parametrize("places", [4, 700], ids=["done", "running"])
+@pytest.mark.parametrize("killed", ["after the row", "after the queue", "by an older version"])
+def test_no_id_is_left_after_a_kill_between_the_steps(
+    tmp_path: Path, places: int, killed: str
+) -> None:
+    folder = tmp_path / "service"
+    with serving(folder) as service:
+        job = made(service, places)
+        service.kill()
+        database, jobs = jobs_of(folder)
+        assert left(folder, job), "it is there to be found"
+        if killed == "by an older version":
+            database.write("DELETE FROM jobs WHERE id = ?", (job,))  # and nobody remembers it
+        else:
+            assert jobs.delete(ANYONE, job)
+        if killed == "after the queue":
+            queue = sqlite3.connect(folder / "queue.sqlite")
+            for table in ("workflow_status", "workflow_input", "workflow_output"):
+                queue.execute(f"DELETE FROM {table} WHERE workflow_uuid = ?", (job,))
+            queue.commit()
+            queue.close()
+        database.wipe()
+        service.start()
+        wait_until(lambda: not left(folder, job))
+
+
+def test_no_id_is_left_after_a_kill_just_after_deleting(tmp_path: Path) -> None:
+    folder = tmp_path / "service"
+    with serving(folder) as service:
+        ids = [made(service), made(service, 700), made(service, 701)]
+        with service.client() as client:
+            for job in ids:
+                assert client.delete(f"/v1/mechanisms/{job}").status_code == 204
+        service.kill()
+        service.start()
+        wait_until(lambda: not any(left(folder, job) for job in ids))
+
+
+def test_what_expires_is_forgotten_by_the_queue(tmp_path: Path) -> None:
+    folder = tmp_path / "service"
+    with serving(folder, "--retention", "1s") as service:
+        job = made(service)
+        wait_until(lambda: not left(folder, job))
+
+
+# --- a full disk ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 40 MB that can be filled."""
+    where = tmp_path / "disk"
+    where.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(where)]
+    if os.geteuid() or subprocess.run(mounting, capture_output=True, check=False).returncode:
+        pytest.skip("no disk can be mounted here: that takes root")
+    try:
+        yield where
+    finally:
+        subprocess.run(["umount", "-l", str(where)], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Leave no byte free."""
+    with (disk / "rubbish").open("ab", buffering=0) as rubbish, contextlib.suppress(OSError):
+        while True:
+            rubbish.write(b"x" * 4096)
+
+
+def test_a_full_disk_keeps_nothing_that_is_deleted(small_disk: Path) -> None:
+    folder = small_disk / "service"
+    with serving(folder) as service, service.client() as client:
+        jobs = [made(service, 40) for _ in range(3)]
+        fill(small_disk)
+        for job in jobs:
+            fill(small_disk)  # what was freed is taken by somebody else at once
+            told = client.delete(f"/v1/mechanisms/{job}")
+            assert told.status_code == 204, told.text
+            assert client.get(f"/v1/mechanisms/{job}").status_code == 404
+        (small_disk / "rubbish").unlink()
+        wait_until(lambda: not any(left(folder, job) for job in jobs))
+        assert made(service)
+
+
+def test_a_full_disk_is_named_when_nothing_helps(small_disk: Path) -> None:
+    folder = small_disk / "service"
+    with serving(folder) as service, service.client() as client:
+        job = made(service, 40)
+        (folder / "reserve").unlink()
+        (folder / "reserve").mkdir()  # it cannot be kept again, either
+        fill(small_disk)
+        for told in (
+            client.delete(f"/v1/mechanisms/{job}"),
+            client.post("/v1/mechanisms", json=recipe(40)),
+        ):
+            assert told.status_code == 503
+            assert told.json()["error"]["code"] == "disk_full"
+        assert client.get(f"/v1/mechanisms/{job}").json()["state"] == "done"
+        (small_disk / "rubbish").unlink()
+        assert client.delete(f"/v1/mechanisms/{job}").status_code == 204
+
+
+def test_the_reserve_is_given_up_for_deleting_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no disk can be mounted: one that is full until the reserve is given up."""
+    database, _ = jobs_of(tmp_path)
+    full = [True]
+    released = []
+    plain = Reserve.release
+
+    def release(reserve: Reserve) -> None:
+        released.append(reserve)
+        full[0] = False
+        plain(reserve)
+
+    monkeypatch.setattr(Reserve, "release", release)
+
+    def work(run: object) -> int:
+        if full[0]:
+            raise DiskFullError("full")
+        return 7
+
+    assert (tmp_path / "reserve").stat().st_size > 0
+    with pytest.raises(DiskFullError), database.transaction() as run:
+        work(run)
+    assert not released
+    assert database.erase(work) == 7
+    assert len(released) == 1
+    assert (tmp_path / "reserve").stat().st_size == 0
+    database.keep_reserve()
+    assert (tmp_path / "reserve").stat().st_size > 0
