@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from whereish.cluster import join_cluster, machines_of
 from whereish.errors import InputError, WhereishError
+from whereish.measures import relative_gap
 from whereish.mechanisms.closed import closed_form
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.plan import Plan, plan
@@ -178,7 +179,7 @@ def _or_closed_form(
         seconds=best.build.seconds,
         stopped=best.build.stopped,
         lower_bound_km=bound,
-        gap=None if bound is None else (loss - bound) / loss,
+        gap=None if bound is None else relative_gap(loss, bound),
         notes=(*other.build.notes, "the search was stopped before it found anything better"),
     )
     return other.telling(build, best.proof)
