@@ -135,22 +135,49 @@ def proved_bound(
     epsilon: float,
     metric: Sequence[Sequence[float]],
 ) -> float:
-    """LB(y) = sum over x of min over z of c - A'y, in exact arithmetic, for rows (z, i, j, y).
+    """LB(y) = sum over x of min over z of c - A'y, in exact arithmetic, for rows (z, i, j, y)."""
+    return float(least_proved_bound(rows, prior, loss, epsilon, metric))
 
-    A row says k(j, z) >= exp(-eps d(i, j)) k(i, z). exp is rounded the other way than a proof
-    would like, by less than 2^-200.
+
+def least_proved_bound(
+    rows: Sequence[tuple[int, int, int, float]],
+    prior: Sequence[float],
+    loss: Sequence[Sequence[float]] | None,
+    epsilon: float,
+    metric: Sequence[Sequence[float]],
+) -> Fraction:
+    """A rational number not above LB(y), and within about 2^-190 of it.
+
+    A row says k(j, z) >= exp(-eps d(i, j)) k(i, z). Without a loss, both loss and metric are the
+    true Euclidean distances of the points that ``metric`` then is.
     """
+    n = len(prior)
+
+    def away(i: int, j: int, up: int) -> Fraction:
+        if loss is not None:
+            return max(Fraction(metric[i][j]), Fraction(metric[j][i]))
+        return distance_lower(metric[i], metric[j]) + Fraction(up, 1 << 200)
+
     rest = [
-        [Fraction(p) * Fraction(value) for value in row] for p, row in zip(prior, loss, strict=True)
+        [
+            Fraction(prior[x]) * (Fraction(loss[x][z]) if loss is not None else away(x, z, 0))
+            for z in range(len(loss[x]) if loss is not None else n)
+        ]
+        for x in range(n)
     ]
     shrink: dict[tuple[int, int], Fraction] = {}
     for z, i, j, y in rows:
         assert y >= 0
         if (i, j) not in shrink:
-            shrink[i, j] = 1 / exp_lower(Fraction(epsilon) * Fraction(metric[i][j]))
+            shrink[i, j] = 1 / exp_upper(Fraction(epsilon) * away(i, j, 1))
         rest[j][z] -= Fraction(y)
         rest[i][z] += Fraction(y) * shrink[i, j]
-    return float(sum(min(row) for row in rest))
+    return sum((min(row) for row in rest), Fraction(0))
+
+
+def exp_upper(exponent: Fraction) -> Fraction:
+    """A rational number just above exp(exponent): its error is below 2^-200 of it."""
+    return exp_lower(exponent) * (1 + Fraction(1, 1 << 200))
 
 
 def broken_counts(

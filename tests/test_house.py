@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
     {"errors", "threads"},
-    {"cluster", "files"},
+    {"cluster", "deadline", "files"},
     {"places"},
     {"profiles", "programs", "measures"},
     {"solvers", "release"},

@@ -31,7 +31,8 @@ def test_what_comes_of_it_is_certified() -> None:
     assert audit_bytes(outcome.file)["certified"]
     assert outcome.result is not None
     assert outcome.result["gap"] <= 1e-6
-    assert [far["iteration"] for far in seen] == sorted(far["iteration"] for far in seen)
+    steps = [far["iteration"] for far in seen if "note" not in far]  # a note: it is not warm yet
+    assert steps == sorted(steps)
 
 
 def test_one_that_takes_too_long_is_ended() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from whereish.errors import InputError, SolveError
 from whereish.mechanisms import METHODS, Mechanism, Plan, optimal, planar_laplace
-from whereish.mechanisms.plan import plan
+from whereish.mechanisms.plan import expected_edges, plan
 from whereish.places import Array, Places, discrete, geodesic, graph_metric, readonly
 from whereish.places.checks import (
     LARGEST,
@@ -153,7 +153,7 @@ class Recipe:
             If it does not fit into the memory: the message says what would.
         """
         n = len(self.places)
-        edges = n * (n - 1) // 2 if self.dilation == 1 else min(n * (n - 1) // 2, 16 * n)
+        edges = expected_edges(n, self.dilation, straight=self.privacy_metric is None)
         method = "closed-form" if self.method == "planar-laplace" else self.method
         try:
             made = plan(method, n, self.reports, edges, self.time_limit_s, memory_limit_gb)

@@ -2,7 +2,7 @@
 
 from whereish.measures.adversary import adversary_error, best_remap, conditional_entropy
 from whereish.measures.audit import TOTAL, Counts, Limits, audit_counts, check_rows
-from whereish.measures.bound import Proof, lower_bound
+from whereish.measures.bound import Proof, lower_bound, relative_gap
 from whereish.measures.channel import Channel, loss_between
 from whereish.measures.privacy import TightestEpsilon, Verdict, check_private, tightest_epsilon
 from whereish.measures.quality import (
@@ -30,6 +30,7 @@ __all__ = [
     "lower_bound",
     "quality_loss",
     "radius_to_ask",
+    "relative_gap",
     "report_radius",
     "tightest_epsilon",
     "worst_case_loss",

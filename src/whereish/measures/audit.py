@@ -10,6 +10,7 @@ made exactly. Nothing here knows how a mechanism was built. The argument is in d
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,12 +67,8 @@ class Limits:
         return np.asarray(self.epsilon * np.hypot(east, north))
 
     def _bounds(self) -> Iterator[tuple[int, int, int, int]]:
-        from flint import arb, ctx
-
         n = len(self.points)
-        _PRECISION.acquire()  # which is one for all threads
-        before, ctx.prec = ctx.prec, _BITS
-        try:
+        with ball_arithmetic() as arb:
             level = arb(self.epsilon)
             at = [(arb(east), arb(north)) for east, north in self.points.tolist()]
             given = None if self.metric is None else self.metric.tolist()
@@ -83,9 +80,19 @@ class Limits:
                     else:
                         distance = arb(min(given[x][other], given[other][x]))
                     yield x, other, *_rational((level * distance).exp().lower())
+
+
+@contextmanager
+def ball_arithmetic() -> Iterator[Any]:
+    """Give the type of balls: intervals that contain the true value whatever is done to them."""
+    from flint import arb, ctx
+
+    with _PRECISION:  # which is one for all threads
+        before, ctx.prec = ctx.prec, _BITS
+        try:
+            yield arb
         finally:
             ctx.prec = before
-            _PRECISION.release()
 
 
 def _rational(bound: Any) -> tuple[int, int]:

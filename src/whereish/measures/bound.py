@@ -1,17 +1,29 @@
 """The judge of optimality: a lower bound on the loss of every private mechanism, and its proof.
 
-Like the judge of privacy it knows nothing of how an answer came about.
+Like the judge of privacy it knows nothing of how an answer came about. Whatever is rounded here is
+rounded down, so that a bound is never too high: the argument is in docs/proofs/bound.md.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import GuaranteeError, InputError
-from whereish.places import Array, Immutable, as_numbers, as_prior
+from whereish.measures.audit import ball_arithmetic
+from whereish.places import Array, Immutable, as_epsilon, as_numbers, as_prior
+
+# A limb of a fixed-point number has so many bits; a number has so many limbs.
+_BITS, _LIMBS = 30, 4
+# Relative room for what was rounded before it came here: distances, priors, losses.
+_ROOM = 2.0**-44
+# No multiplier that a solver finds comes near it, and no sum of smaller ones overflows.
+_LARGEST = 1e100
+
+_Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,30 +60,136 @@ def lower_bound(
     private K, sum prior d_Q K >= sum (prior d_Q - A'y) K >= LB(y): the first because A K >= 0, the
     second because the rows of K sum to 1.
 
+    What is returned is LB(y) rounded down, never up: exp comes from balls, sums are of integers.
+    It holds for the numbers given and for all within a relative 2^-51 of them, so for the true
+    Euclidean distances too.
+
     Raises
     ------
     GuaranteeError
-        If a multiplier is negative or not a number: then nothing is proved.
+        If these are not multipliers of rows: one is negative, infinite or above 1e100, or is about
+        no pair of different places. Then nothing is proved.
     """
     if not isinstance(proof, Proof):
         raise InputError(
             f"proof must be a Proof, got {type(proof).__name__}: one comes with what "
             'optimal(..., solver="structured") builds'
         )
-    y = np.asarray(proof.value, dtype=np.float64)
     quality = as_numbers("quality_metric", quality_metric, (None, None))
     n, m = quality.shape
     weights = as_prior(prior, n)
     metric = as_numbers("privacy_metric", privacy_metric, (n, n))
-    stakes = weights[:, None] * quality
-    if not np.isfinite(y).all() or (y < 0).any():
-        raise GuaranteeError("not a proof: a multiplier is negative or not a number")
-    places, outputs = np.concatenate([proof.left, proof.right]), np.asarray(proof.output)
-    if len(y) and not (places.min() >= 0 and places.max() < n):
-        raise GuaranteeError(f"not a proof: a row is about a place that is none of the {n}")
-    if len(y) and not (outputs.min() >= 0 and outputs.max() < m):
-        raise GuaranteeError(f"not a proof: a row is about an output that is none of the {m}")
-    shrink = np.exp(-proof.epsilon * metric[proof.left, proof.right])
-    np.subtract.at(stakes, (proof.right, proof.output), y)
-    np.add.at(stakes, (proof.left, proof.output), y * shrink)
-    return float(stakes.min(axis=1).sum())
+    for name, given in (("quality_metric", quality), ("privacy_metric", metric)):
+        if given.size == 0 or (given < 0).any():
+            raise InputError(f"{name} must hold numbers, none of them negative")
+    output, left, right, y = _rows(proof, n, m)
+    shrink = _shrink(as_epsilon(proof.epsilon), metric, left, right)
+    return _down(math.fsum(_least(weights[:, None] * quality, output, left, right, y, shrink)))
+
+
+def relative_gap(loss: float, bound: float) -> float:
+    """Return how far a loss is above a lower bound, relative to the loss, rounded up.
+
+    Where nothing is lost nothing can be better: 0.
+
+    >>> relative_gap(0.0, 0.0)
+    0.0
+    """
+    if not loss > 0:
+        return 0.0
+    return min(1.0, max(0.0, (loss - bound) / loss + _ROOM))
+
+
+def _rows(proof: Proof, n: int, m: int) -> tuple[_Whole, _Whole, _Whole, Array]:
+    """Return what each row is about, and its multiplier, after checking that these are rows."""
+    try:
+        y = np.asarray(proof.value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise GuaranteeError("not a proof: its multipliers are not numbers") from None
+    if y.ndim != 1 or not ((y >= 0) & (y <= _LARGEST)).all():
+        raise GuaranteeError("not a proof: a multiplier is negative or not a number, or too large")
+    found: list[_Whole] = []
+    for part, most, what in (
+        (proof.output, m, "an output"), (proof.left, n, "a place"), (proof.right, n, "a place"),
+    ):  # fmt: skip
+        numbers = np.asarray(part)
+        if numbers.shape != y.shape or (len(y) and numbers.dtype.kind not in "iu"):
+            raise GuaranteeError("not a proof: every row must have an output, two places, a number")
+        if len(y) and not (numbers.min() >= 0 and numbers.max() < most):
+            raise GuaranteeError(f"not a proof: a row is about {what} that is none of the {most}")
+        found.append(numbers.astype(np.int64))
+    if (found[1] == found[2]).any():
+        raise GuaranteeError("not a proof: a row is about a place and itself")
+    return found[0], found[1], found[2], y
+
+
+def _shrink(level: float, metric: Array, left: _Whole, right: _Whole) -> Array:
+    """Return doubles that are not above exp(-eps d), from balls, for the pair of every row."""
+    n = len(metric)
+    pairs, which = np.unique(left * n + right, return_inverse=True)
+    x, other = np.divmod(pairs, n)
+    # A distance may be another one the other way round, by its last digits: the longer is safe.
+    far = np.maximum(metric[x, other], metric[other, x])
+    with ball_arithmetic() as arb:
+        scale = -(arb(level) * (1 + arb(2) ** -50))
+        low = np.array([float((scale * arb(d)).exp().lower()) for d in far.tolist()])
+    return np.asarray(_below(low)[which])
+
+
+def _least(
+    stakes: Array,
+    output: _Whole,
+    left: _Whole,
+    right: _Whole,
+    y: Array,
+    shrink: Array,
+) -> Array:
+    """Return for every place the least of stakes - A'y over the outputs, rounded down.
+
+    Every number is cut into limbs, integers that are added up exactly.
+    """
+    m = stakes.shape[1]
+    largest = max(float(stakes.max()), float(y.max(initial=0.0)))
+    # No sum of all of them reaches 2^top.
+    top = max(math.frexp(largest)[1], -800) + (2 * len(y) + 1).bit_length()
+    limbs = _cut(_below(stakes).ravel(), top)
+    for limb, part in zip(limbs, _cut(_below(y * shrink), top), strict=True):
+        np.add.at(limb, left * m + output, part)
+    for limb, part in zip(limbs, _cut(y, top, up=True), strict=True):
+        np.subtract.at(limb, right * m + output, part)
+    for upper, lower in zip(limbs[-2::-1], limbs[:0:-1], strict=True):
+        upper += lower >> _BITS
+        lower &= (1 << _BITS) - 1
+    high = _as_double((limbs[0] << _BITS) + limbs[1], top - 2 * _BITS)
+    low = _as_double((limbs[2] << _BITS) + limbs[3], top - 4 * _BITS)
+    return np.asarray(np.nextafter(high + low, -np.inf).reshape(stakes.shape).min(axis=1))
+
+
+def _cut(numbers: Array, top: int, *, up: bool = False) -> list[_Whole]:
+    """Cut non-negative numbers below 2^top into limbs, rounded down, or up to the next limb."""
+    rest, limbs = np.ldexp(numbers, -top), []
+    for _ in range(_LIMBS):
+        rest = np.ldexp(rest, _BITS)
+        whole = np.floor(rest)
+        limbs.append(whole.astype(np.int64))
+        rest = rest - whole
+    if up:
+        limbs[-1] += numbers > 0
+    return limbs
+
+
+def _as_double(whole: _Whole, exponent: int) -> Array:
+    """Return the largest doubles not above whole 2^exponent, for integers of less than 2^62."""
+    near = whole.astype(np.float64)
+    low = np.where(near.astype(np.int64) > whole, np.nextafter(near, -np.inf), near)
+    return np.asarray(np.ldexp(low, exponent))
+
+
+def _below(numbers: Array) -> Array:
+    """Return doubles not above what was rounded to nearest, for non-negative numbers."""
+    return np.maximum(np.nextafter(numbers, -np.inf), 0.0)
+
+
+def _down(value: float) -> float:
+    """Round a sum down by what its terms may have been rounded before."""
+    return math.nextafter(value - abs(value) * _ROOM, -math.inf)

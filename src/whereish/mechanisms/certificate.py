@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from whereish.measures import TOTAL, lower_bound, quality_loss
+from whereish.errors import GuaranteeError
+from whereish.measures import TOTAL, lower_bound, quality_loss, relative_gap
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, as_prior, euclidean
 
@@ -98,8 +99,12 @@ def losses(mechanism: Mechanism, prior: Array | None) -> dict[str, float | None]
         loss = float((stakes * (mechanism.counts.astype(np.float64) / TOTAL)).sum())
         rounding = loss - quality_loss(mechanism, prior)
         if mechanism.proof is not None and mechanism.privacy_metric is not None:
-            bound = max(0.0, lower_bound(mechanism.proof, prior, away, mechanism.privacy_metric))
-            gap = (loss - bound) / loss if loss > 0 else 0.0
+            proof, level = mechanism.proof, mechanism.epsilon
+            if level is None or not proof.epsilon >= level:
+                # Fewer mechanisms are as private as that: what bounds them need not bound this one.
+                raise GuaranteeError("not a proof: it is about another epsilon than the mechanism")
+            bound = max(0.0, lower_bound(proof, prior, away, mechanism.privacy_metric))
+            gap = relative_gap(loss, bound)
     return {
         "quality_loss_km": loss,
         "rounding_cost_km": rounding,

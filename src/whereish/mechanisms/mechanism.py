@@ -21,6 +21,7 @@ from whereish.measures import (
     check_private,
     check_rows,
     loss_between,
+    relative_gap,
 )
 from whereish.mechanisms.arguments import metric_or_euclidean
 from whereish.mechanisms.build import Build
@@ -366,9 +367,9 @@ def seal(
         loss = float((stakes * repaired.matrix).sum())
         cost = loss - float((stakes * matrix).sum())
         if build.lower_bound_km is not None:
-            gap = (loss - build.lower_bound_km) / loss if loss > 0 else 0.0
+            gap = relative_gap(loss, build.lower_bound_km)
         if program_bound is not None:
-            program_gap = (loss - program_bound) / loss if loss > 0 else 0.0
+            program_gap = relative_gap(loss, program_bound)
     told = replace(build, repair_mix=mix, repair_cost_km=cost, gap=gap, program_gap=program_gap)
     return Mechanism(repaired.matrix, inputs, outputs, epsilon, metric, told, proof)
 

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.cluster import join_cluster, machines_of
-from whereish.errors import InputError, WhereishError
+from whereish.deadline import Deadline, OutOfTimeError
+from whereish.errors import InputError, SolveError, WhereishError
+from whereish.measures import Proof, relative_gap
 from whereish.mechanisms.closed import closed_form
 from whereish.mechanisms.mechanism import Mechanism
-from whereish.mechanisms.plan import Plan, plan
+from whereish.mechanisms.plan import Plan, expected_edges, plan
 from whereish.mechanisms.search import Setting, Task, best_of, setting_of
 from whereish.places import Array, Places, as_number, as_prior, as_whole
 from whereish.solvers import Progress, check_solver
@@ -85,9 +87,13 @@ def optimal(
         which and why.
     tolerance
         The relative gap to the optimum that will do.
-    time_limit_s, memory_limit_gb
-        How much of both the search may take, the memory of each machine. The step it is in, the
-        repair and the check come on top. What is handed over is never worse than the closed form.
+    time_limit_s
+        How many seconds it may take. Finding the pairs and compiling the solver count. The search
+        ends early enough for the repair, the check of every ratio and the closed form, than which
+        the result is never worse; `Plan.after_s` says about how long these take. Where they alone
+        take longer than the limit, there is no search, and they are all that is done.
+    memory_limit_gb
+        How much memory the search may take, on each machine.
     announce
         Called with the `Plan` before anything is solved.
     progress
@@ -112,9 +118,10 @@ def optimal(
     True
     """
     start = time.perf_counter()
+    check_solver(solver, form, time_limit_s)
+    clock = Deadline(time_limit_s)
     setting = setting_of(places, epsilon, dilation, privacy_metric, quality_metric, outputs)
     weights = as_prior(prior, len(setting.inputs))
-    check_solver(solver, form, time_limit_s)
     as_number("tolerance", tolerance)
     as_number("memory_limit_gb", memory_limit_gb, unit="GB")
     for name, told in (("announce", announce), ("progress", progress)):
@@ -130,42 +137,64 @@ def optimal(
                 f"{cluster!r} with solver {solver!r} and method {method!r}"
             )
         allowed *= len(machines_of(join_cluster(cluster)))
-    expected = n * (n - 1) // 2 if dilation == 1 else min(n * (n - 1) // 2, 16 * n)
-    chosen = plan(method, n, m, expected, time_limit_s, allowed)
-    if chosen.method == "closed-form":
+
+    def closed() -> Mechanism:
+        told = (setting.inputs, weights, setting.level, privacy_metric, quality_metric, outputs)
+        return closed_form(*told)
+
+    def instead(chosen: Plan) -> Mechanism:
         if announce is not None:
             announce(chosen)
-        found = closed_form(
-            setting.inputs, weights, setting.level, privacy_metric, quality_metric, outputs
-        )
+        found = closed()
         notes = (*found.build.notes, f"not exact, because {chosen.why}")
         build = replace(found.build, seconds=time.perf_counter() - start, notes=notes)
         return found.telling(build)
 
-    if announce is not None:
-        announce(plan("exact", n, m, len(setting.spanner.edges), time_limit_s, np.inf))
-    left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - start)
-    limit = None if left is None else max(left, 1e-9)
-    task = Task(setting, weights, tolerance, limit, progress, cluster=cluster)
-    best = best_of(task, solver, form, start)
+    expected = expected_edges(n, dilation, straight=privacy_metric is None)
+    chosen = plan(method, n, m, expected, time_limit_s, allowed)
+    if chosen.method == "closed-form":
+        return instead(chosen)
+    ours = solver in ("auto", "structured")
+    setting = replace(setting, deadline=clock.earlier(chosen.after_s if ours else 0.0))
+    try:
+        # Now that the pairs are known, so is the memory.
+        known = plan(method, n, m, len(setting.spanner.edges), None, allowed)
+        if known.method == "closed-form":
+            return instead(known)
+        if announce is not None:
+            announce(plan("exact", n, m, len(setting.spanner.edges), time_limit_s, np.inf))
+        task = Task(setting, weights, tolerance, progress, cluster=cluster)
+        best = best_of(task, solver, form, start)
+    except SolveError as late:
+        if not ours or not (isinstance(late, OutOfTimeError) or setting.deadline.passed):
+            raise
+        return _unsearched(closed(), weights, setting, time.perf_counter() - start, str(late))
     if best.build.stopped is None:
         return best
-    return _or_closed_form(best, weights, setting, privacy_metric, quality_metric, outputs)
+    return _or_closed_form(best, closed, weights, setting)
+
+
+def _unsearched(
+    found: Mechanism, weights: Array, setting: Setting, seconds: float, why: str
+) -> Mechanism:
+    """Tell of a closed form that there was no time for a search, so that nothing is proved."""
+    nothing = np.empty(0, np.int32)
+    proof = Proof(setting.level, nothing, nothing, nothing, np.empty(0))
+    loss = float((weights[:, None] * setting.loss * found.matrix).sum())
+    build = replace(
+        found.build, seconds=seconds, stopped="time", lower_bound_km=0.0,
+        gap=relative_gap(loss, 0.0),
+        notes=(*found.build.notes, f"nothing better was looked for: {why}"),
+    )  # fmt: skip
+    return found.telling(build, proof)
 
 
 def _or_closed_form(
-    best: Mechanism,
-    weights: Array,
-    setting: Setting,
-    privacy_metric: ArrayLike | None,
-    quality_metric: ArrayLike | None,
-    outputs: Places | Sequence[int] | NDArray[np.int64] | None,
+    best: Mechanism, closed: Callable[[], Mechanism], weights: Array, setting: Setting
 ) -> Mechanism:
     """Return the closed form if a search that was stopped has found nothing better."""
     try:
-        other = closed_form(
-            setting.inputs, weights, setting.level, privacy_metric, quality_metric, outputs
-        )
+        other = closed()
     except WhereishError:
         return best
     stakes = weights[:, None] * setting.loss
@@ -178,7 +207,7 @@ def _or_closed_form(
         seconds=best.build.seconds,
         stopped=best.build.stopped,
         lower_bound_km=bound,
-        gap=None if bound is None else (loss - bound) / loss,
+        gap=None if bound is None else relative_gap(loss, bound),
         notes=(*other.build.notes, "the search was stopped before it found anything better"),
     )
     return other.telling(build, best.proof)

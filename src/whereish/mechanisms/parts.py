@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import InputError
-from whereish.measures import Proof, loss_between, lower_bound, quality_loss
+from whereish.measures import Proof, loss_between, lower_bound, quality_loss, relative_gap
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, as_number, as_prior
 from whereish.programs import greedy_spanner
@@ -133,6 +133,5 @@ def how_far(
     )  # fmt: skip
     bound = max(bound, 0.0)
     now = quality_loss(mechanism, weights, loss)
-    gap = (now - bound) / now if now > 0 else 0.0
-    build = replace(mechanism.build, lower_bound_km=bound, gap=gap)
+    build = replace(mechanism.build, lower_bound_km=bound, gap=relative_gap(now, bound))
     return mechanism.telling(build, proof)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from whereish.deadline import Deadline, OutOfTimeError
 from whereish.errors import GuaranteeError, SolveError
 from whereish.measures import Proof, lower_bound
 from whereish.mechanisms.arguments import (
@@ -26,8 +27,16 @@ from whereish.mechanisms.build import Build
 from whereish.mechanisms.mechanism import Mechanism, seal
 from whereish.mechanisms.plan import plan
 from whereish.places import Array, Places, as_epsilon
-from whereish.programs import Spanner, check_dilation, greedy_spanner, least_loss
-from whereish.solvers import Progress, Structured, attempts, prepare, solve_on
+from whereish.programs import Spanner, check_dilation, least_loss, spanner_of
+from whereish.solvers import (
+    COMPILING_S,
+    Progress,
+    Structured,
+    attempts,
+    is_compiled,
+    prepare,
+    solve_on,
+)
 
 if TYPE_CHECKING:
     from whereish.solvers.ground import Ground
@@ -52,11 +61,12 @@ class Setting:
     metric: Array
     loss: Array
     dilation: float
+    deadline: Deadline = field(default_factory=Deadline)
 
     @cached_property
     def spanner(self) -> Spanner:
         """The pairs that stand for all."""
-        return greedy_spanner(self.metric, self.dilation)
+        return spanner_of(self.metric, self.dilation, self.deadline)
 
     @cached_property
     def grounds(self) -> dict[float, Ground]:
@@ -97,6 +107,7 @@ def setting_of(
     privacy_metric: ArrayLike | None,
     quality_metric: ArrayLike | None,
     outputs: Places | Sequence[int] | NDArray[np.int64] | None,
+    deadline: Deadline | None = None,
 ) -> Setting:
     """Check what the mechanism is to be built from."""
     inputs = check_places(places)
@@ -105,7 +116,7 @@ def setting_of(
     metric = metric_or_euclidean(privacy_metric, inputs)
     targets = chosen_outputs(inputs, outputs)
     loss = quality_to(inputs, targets, outputs, quality_metric)
-    return Setting(inputs, targets, level, metric, loss, dilation)
+    return Setting(inputs, targets, level, metric, loss, dilation, deadline or Deadline())
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,18 +126,20 @@ class Task:
     setting: Setting
     prior: Array
     tolerance: float
-    time_limit_s: float | None = None
     progress: Callable[[Progress], object] | None = None
     threads: int | None = None
     stop: NDArray[np.uint8] | None = None
     cluster: str | None = None
 
-    def structured(self, level: float, tolerance: float, time_limit_s: float | None) -> Structured:
-        """Solve on the spanner at some level."""
+    def structured(self, level: float, tolerance: float) -> Structured:
+        """Solve on the spanner at some level, by the deadline."""
         start = time.perf_counter()
         ground = self.setting.ground(level)
+        limit = self.setting.deadline.seconds
+        if limit is not None:
+            limit += time.perf_counter() - start
         return solve_on(
-            ground, self.prior, tolerance, time_limit_s, self.progress, self.threads, start,
+            ground, self.prior, tolerance, limit, self.progress, self.threads, start,
             self.stop, self.cluster,
         )  # fmt: skip
 
@@ -144,34 +157,38 @@ class _Answer:
 
 def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Iterator[_Answer]:
     """Solve in the way asked for, or in the best way for the size, then in others."""
-    start = time.perf_counter()
-
-    def left() -> float | None:
-        spent = time.perf_counter() - start
-        return None if task.time_limit_s is None else task.time_limit_s - spent
-
     setting, spanner = task.setting, task.setting.spanner
+    deadline = setting.deadline
     # Only the structured solver has something to hand over when its time is up.
-    suits = constraints >= STRUCTURED_FROM or task.time_limit_s is not None
-    if solver == "structured" or (solver == "auto" and form is None and suits):
-        found = task.structured(setting.strict, task.tolerance, task.time_limit_s)
+    suits = constraints >= STRUCTURED_FROM or deadline.seconds is not None
+    structured = solver == "structured" or (solver == "auto" and form is None and suits)
+    if structured and deadline.left < COMPILING_S and not is_compiled():
+        # Compiling cannot be interrupted. What needs none may still do.
+        if solver == "structured" or constraints > HIGHS_UP_TO:
+            raise OutOfTimeError(
+                f"the structured solver has to be compiled first, once, in about {COMPILING_S:.0f} "
+                "s, and the time allowed is shorter"
+            )
+        structured = False
+    if structured:
+        deadline.check("before the search began")
+        found = task.structured(setting.strict, task.tolerance)
         stopped = found.stopped if found.stopped in ("time", "asked") else None
         # At the full epsilon, any multipliers on any pairs bound every mechanism with this
         # privacy. With a dilation, those that are best there are others than those found here.
-        proof, more = _proof(found, setting.level), left()
-        if spanner.stretch > 1 + 1e-9 and stopped is None and (more is None or more > 0):
-            proof = _proof(task.structured(setting.level, BRACKET, more), setting.level)
+        proof = _proof(found, setting.level)
+        if spanner.stretch > 1 + 1e-9 and stopped is None and not deadline.passed:
+            proof = _proof(task.structured(setting.level, BRACKET), setting.level)
         told = {"solver": "structured", "stopped": stopped}
         yield _Answer(found.matrix, told, proof, found.bound, _held(found, task.cluster))
         # Whoever is still asking wants a smaller gap.
         if solver == "structured" or stopped is not None or constraints > HIGHS_UP_TO:
             return
-    limit = left()
-    if limit is None or limit > 0:
+    if not deadline.passed:
         exponents = setting.strict * spanner.lengths
         program = least_loss(task.prior, setting.loss, spanner.edges, exponents)
         n, m = setting.loss.shape
-        for solution in attempts(program, solver, form, limit):
+        for solution in attempts(program, solver, form, deadline.seconds):
             matrix = solution.values.reshape(m, n).T
             yield _Answer(matrix, {"solver": solution.solver, "form": solution.form})
 
@@ -197,7 +214,7 @@ def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanis
     """Return the best mechanism that solvers find, repaired and checked."""
     setting, weights, tolerance = task.setting, task.prior, task.tolerance
     spanner, (n, m) = setting.spanner, setting.loss.shape
-    chosen = plan("exact", n, m, len(spanner.edges), task.time_limit_s, np.inf)
+    chosen = plan("exact", n, m, len(spanner.edges), None, np.inf)
     stakes = weights[:, None] * setting.loss
     made = Build(
         method="optimal",

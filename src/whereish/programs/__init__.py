@@ -2,7 +2,7 @@
 
 from whereish.programs.linear import LinearProgram, dual
 from whereish.programs.private import Size, least_loss, least_loss_size, most_privacy
-from whereish.programs.spanner import Spanner, check_dilation, greedy_spanner
+from whereish.programs.spanner import Spanner, check_dilation, greedy_spanner, spanner_of
 
 __all__ = [
     "LinearProgram",
@@ -14,4 +14,5 @@ __all__ = [
     "least_loss",
     "least_loss_size",
     "most_privacy",
+    "spanner_of",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from whereish.deadline import Deadline
 from whereish.errors import InputError
 from whereish.places import Array, Immutable, as_metric, as_number, readonly
 
@@ -82,7 +83,17 @@ def greedy_spanner(distances: ArrayLike, dilation: float) -> Spanner:
     >>> greedy_spanner([[0, 1, 2], [1, 0, 1], [2, 1, 0]], 1.0).edges.tolist()
     [[0, 1], [1, 2]]
     """
-    metric = as_metric("distances", distances)
+    return spanner_of(as_metric("distances", distances), dilation, Deadline())
+
+
+def spanner_of(metric: Array, dilation: float, deadline: Deadline) -> Spanner:
+    """Do what `greedy_spanner` does with a metric that was checked, by some time.
+
+    Raises
+    ------
+    OutOfTimeError
+        If it is not done by then.
+    """
     delta = min(check_dilation(dilation), LARGEST_DILATION)
     n = len(metric)
     row, column = np.triu_indices(n, 1)
@@ -98,6 +109,7 @@ def greedy_spanner(distances: ArrayLike, dilation: float) -> Spanner:
         doubtful = along[rows, columns] > allowed[rows, columns]
         for u, v in zip(rows[doubtful].tolist(), columns[doubtful].tolist(), strict=True):
             if along[u, v] > allowed[u, v]:
+                deadline.check("while the pairs that stand for all were looked for")
                 kept.append((u, v))
                 _add_edge(along, u, v, float(metric[u, v]))
 

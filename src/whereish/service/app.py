@@ -154,10 +154,12 @@ class Service:
         if recipe.time_limit_s is not None and recipe.time_limit_s > most:
             raise InputError(f"time_limit_s must be at most {most:g} s here", "time_limit_s")
         plan = recipe.plan(limits.memory_gb)
-        if recipe.time_limit_s is None and plan.seconds > most:
+        if plan.seconds > most:
+            # With a time_limit_s, this is what comes after the search.
+            what = "; give a time_limit_s, and get the best so far" * (recipe.time_limit_s is None)
             raise InputError(
-                f"places are too many to be done in {most:g} s: {plan.why}; give a time_limit_s, "
-                'and get the best so far, or method "auto"', "places",
+                f"places are too many to be done in {most:g} s: {plan.why}{what}, or method "
+                '"auto"', "places",
             )  # fmt: skip
         job, new = self.jobs.accept(client, recipe, plan, body, name)
         if new:

@@ -22,6 +22,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from whereish.errors import InputError
+from whereish.mechanisms.plan import overtime_seconds
 from whereish.service.afar import FarWorkers
 from whereish.service.database import DatabaseError
 from whereish.service.jobs import Jobs
@@ -185,8 +186,7 @@ class Queue:
                 outcome = worker.solve(
                     recipe,
                     self._settings.limits.memory_gb,
-                    # What is handed over when the time is up still has to be repaired and audited.
-                    1.2 * self._seconds(recipe) + 30,
+                    self._seconds(recipe),
                     lambda far: self._tell(id_, far),
                     lambda: self._is_wanted(id_, owner),
                 )
@@ -223,10 +223,16 @@ class Queue:
         return True
 
     def _seconds(self, recipe: bytes) -> float:
-        """Return how long a recipe may take: as long as it says, or else as the service does."""
-        told = json.loads(recipe).get("time_limit_s")
-        most = self._settings.limits.time_limit_s
-        return most if told is None else min(float(told), most)
+        """Return after how long a solve is ended.
+
+        That is as long as its recipe says, or else the service, and what it takes on top to repair,
+        pack and audit what is then handed over.
+        """
+        told, most = json.loads(recipe), self._settings.limits.time_limit_s
+        wanted = told.get("time_limit_s")
+        limit = most if wanted is None else min(float(wanted), most)
+        n = max(len(told["places"].get(kind, ())) for kind in ("xy_km", "latlon"))
+        return 1.2 * limit + overtime_seconds(n, len(told.get("outputs") or ()) or n)
 
     def _tell(self, id_: str, far: dict[str, Any]) -> None:
         # A database that is gone for a moment must not cost a solve.

@@ -22,7 +22,7 @@ from whereish.threads import cores
 
 LONGEST_LINE = 1 << 16
 _LARGEST_FILE = 4 * 2**30
-_LOOK_S, _NOTE_S = 0.25, 5.0
+_LOOK_S, _NOTE_S, _WARMING_S = 0.25, 5.0, 600.0
 COMPILING = "the solver is being compiled, once: about a minute"
 _log = logging.getLogger("whereish.queue")
 _COLD_DEATHS = 2
@@ -93,13 +93,14 @@ class AnyWorker(ABC):
                     return news
                 now = time.monotonic()
                 waits_for = self.waits_for
-                if waits_for is not None:
+                # The clock of the solve starts when its process does: compiling is not its own.
+                if waits_for is not None or (not self.is_warm and now < asked + _WARMING_S):
                     begun = now
                 if news:
                     progress(news)
                 elif waits_for is not None and now > asked + self.patience_s:
                     progress({"note": waits_for})
-                elif not self.is_warm and now > begun + _NOTE_S:
+                elif not self.is_warm and now > asked + _NOTE_S:
                     progress({"note": COMPILING})
                 if not wanted():
                     return Outcome(error={"code": "cancelled", "message": "", "field": None})

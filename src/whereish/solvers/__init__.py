@@ -13,11 +13,13 @@ from whereish.places import Array, as_number
 from whereish.programs import LinearProgram, dual
 from whereish.solvers import glpk, highs
 from whereish.solvers.structured import (
+    COMPILING_S,
     Estimate,
     Multipliers,
     Progress,
     Structured,
     estimate,
+    is_compiled,
     prepare,
     solve_on,
     solve_structured,
@@ -25,6 +27,7 @@ from whereish.solvers.structured import (
 
 __all__ = [
     "AUTO",
+    "COMPILING_S",
     "FORMS",
     "METHODS",
     "SOLVERS",
@@ -36,6 +39,7 @@ __all__ = [
     "attempts",
     "check_solver",
     "estimate",
+    "is_compiled",
     "prepare",
     "solve",
     "solve_on",

@@ -37,6 +37,8 @@ _STAGE, _STAGES, _MANY = (1e-2,), (3e-2, 1e-3), 100
 _ROUNDS = 30
 _FEW = 12  # so few outputs are all taken
 _ITERATIONS = 300
+# How long it takes to compile, once: half a minute on a machine that has nothing else to do.
+COMPILING_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,9 @@ def solve_on(
             parts = parts_of(program.n, len(seeds))
             with _team(program, parts, cluster) as team:
                 at = Iterate(program, seeds, team, parts)
-                return _Solve(program, at, start, time_limit_s, progress).to(tolerance)
+                solve = _Solve(program, at, start, time_limit_s, progress)
+                with _ended_at(solve.deadline, program):
+                    return solve.to(tolerance)
 
 
 @contextmanager
@@ -196,6 +200,25 @@ def _team(program: Program, parts: int, cluster: str | None) -> Iterator[Team]:
         yield team
     finally:
         team.close()
+
+
+@contextmanager
+def _ended_at(deadline: float, program: Program) -> Iterator[None]:
+    """Set the stop flag at the deadline: the step under way ends with the block it is at."""
+    if deadline == np.inf:
+        yield
+        return
+
+    def end() -> None:
+        program.stop[0] = 1
+
+    timer = threading.Timer(max(0.0, deadline - time.perf_counter()), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager
@@ -297,16 +320,22 @@ class _Solve:
                     self.program.stop[0] = 1
             if gap <= target:
                 return "solved"
-            if self.program.stop[0]:
-                return "asked"
             if time.perf_counter() > self.deadline:
                 return "time"
+            if self.program.stop[0]:
+                return "asked"
             if not at.step():
-                return "asked" if self.program.stop[0] else "numerics"
+                return self.why()
             self.iterations += 1
             at.drop()
             at.grow()
         return "numerics"
+
+    def why(self) -> str:
+        """Say why a step came to nothing."""
+        if not self.program.stop[0]:
+            return "numerics"
+        return "time" if time.perf_counter() >= self.deadline else "asked"
 
     def note(self) -> float:
         """Keep the private mechanism of now if it is the best so far; return its loss."""
@@ -349,6 +378,20 @@ class _Solve:
 def _gather(proved: list[Rows]) -> Multipliers:
     nothing = (np.empty(0, np.int32),) * 3 + (np.empty(0),)
     return Multipliers(*map(np.concatenate, zip(nothing, *proved, strict=True)))
+
+
+def is_compiled() -> bool:
+    """Tell whether the solver can begin at once: it was used before, here or by another process."""
+    from whereish.solvers import passes, pricing
+
+    functions: tuple[Any, ...] = (passes.factor_all, passes.advance_all, pricing.prove_all)
+    try:
+        return all(
+            function.signatures or function._cache._cache_file._load_index()
+            for function in functions
+        )
+    except (AttributeError, OSError):
+        return False
 
 
 @dataclass(frozen=True)
