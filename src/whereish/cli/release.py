@@ -104,16 +104,33 @@ def obfuscate(
     user: Annotated[
         str | None, typer.Option(help="The column that says whose point it is.")
     ] = None,
-    keep: Annotated[
-        str | None, typer.Option(help="Other coordinate columns to keep as they are: A,B.")
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="The column that says when. It is kept as it is.")
     ] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns to leave out: A,B.")] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Other columns to keep: A,B, or all. Those that tell are refused."),
+    ] = None,
+    keep_anyway: Annotated[
+        str | None,
+        typer.Option(help="Columns to keep although they may tell the true points: A,B, or all."),
+    ] = None,
+    drop: Annotated[
+        str | None, typer.Option(help="Columns to leave out, with --keep all: A,B.")
+    ] = None,
+    shuffle: Annotated[
+        bool | None,
+        typer.Option(
+            "--shuffle/--no-shuffle",
+            help="Put the rows into a random order; on unless the table is sorted by --time.",
+        ),
+    ] = None,
     outside: Annotated[
         str, typer.Option(help=_OUTSIDE + "error, nearest or planar-laplace.")
     ] = "error",
     as_json: AsJson = False,
 ) -> None:
-    """Replace the points of a table by reports of them, and keep its other columns."""
+    """Replace the points of a table by reports of them, and keep declared columns only."""
     pair = None
     if columns is not None:
         names = _names(columns)
@@ -124,7 +141,8 @@ def obfuscate(
     start = time.perf_counter()
     with waiting(f"obfuscating {table.name}") as tell:
         made = wh.obfuscate_table(
-            mechanism, table, output, pair, user, keep=_names(keep), drop=_names(drop),
+            mechanism, table, output, pair, user, time=time_column, keep=_names(keep),
+            keep_anyway=_names(keep_anyway), drop=_names(drop), shuffle=shuffle,
             outside=outside,
             progress=lambda rows: tell(f"{rows:,} rows"),
         )  # fmt: skip
@@ -133,6 +151,7 @@ def obfuscate(
         f"Wrote {output}: {made.rows:,} rows, {made.columns[0]} and {made.columns[1]} replaced "
         f"({made.rows / max(seconds, 1e-9):,.0f} rows a second)."
     )
+    _say_columns(made, time_column)
     if made.blank:
         say(f"{made.blank:,} rows have no point, and still have none.")
     if made.outside:
@@ -149,6 +168,33 @@ def obfuscate(
         say("Careful: if these are points of one person, k of them cost k epsilon.")
     if as_json:
         emit({**vars(made), "output": str(output), "seconds": seconds})
+
+
+def _say_columns(made: wh.Obfuscated, time_column: str | None) -> None:
+    """Say what the new table holds besides reports, what it does not, and what that tells."""
+    if made.left_out:
+        say(
+            f"Left out: {', '.join(made.left_out)}. --keep A,B keeps columns, --user and --time "
+            "the one that says who and when."
+        )
+    say(
+        {
+            "shuffled": "The rows are in a new random order.",
+            "time": f"The rows are in the order of {time_column}; equal times are shuffled.",
+            "unchanged": "Careful: the rows are in the order they had. If that follows the points, "
+            "it gives them away.",
+        }[made.order]
+    )
+    if time_column is not None:
+        say(
+            f"Careful: the times in {time_column} are exact. Who knows when somebody was somewhere "
+            "can find their rows."
+        )
+    if made.telling:
+        say(
+            f"CAREFUL: these columns tell where the true points are, and were kept all the same: "
+            f"{', '.join(made.telling)}. Reports beside them protect nobody who reads the table."
+        )
 
 
 def _names(text: str | None) -> list[str]:

@@ -5,7 +5,7 @@ from whereish.release.ledger import PERIODS, Entry, Ledger
 from whereish.release.repair import Repaired, repair
 from whereish.release.reports import OUTSIDE, Located, Reports, check_outside, locate
 from whereish.release.rounding import Rounded, round_private, to_counts
-from whereish.release.sampler import cumulative, draw
+from whereish.release.sampler import cumulative, draw, uniform
 
 __all__ = [
     "OUTSIDE",
@@ -24,5 +24,6 @@ __all__ = [
     "repair",
     "round_private",
     "to_counts",
+    "uniform",
     "unpack",
 ]
