@@ -175,7 +175,7 @@ def test_columns_can_be_kept_or_dropped_by_name(tmp_path: Path) -> None:
             wh.obfuscate_table(MECHANISM, source, out, keep=keep, drop=drop)
     for other in ({"user": "lat"}, {"time": "lon"}, {"time": "nothing"}, {"shuffle": 1}):
         with pytest.raises(wh.InputError):
-            wh.obfuscate_table(MECHANISM, source, out, **other)  # type: ignore[arg-type]
+            wh.obfuscate_table(MECHANISM, source, out, **other)
 
 
 def test_the_file_that_is_named_is_read(tmp_path: Path) -> None:

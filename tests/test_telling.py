@@ -27,7 +27,18 @@ CITY = wh.embedded_city()
 MECHANISM = wh.exponential(CITY.places, 2.0)
 
 # Names under which coordinates are found in the tables of other programs.
-NAMES = ["latitude", "longitude", "Latitude", "LONGITUDE", "latitudeE7", "longitudeE7", "latE7", "lonE6", "lat_e7", "latitudeDegrees", "pickupLatitude", "pickupLongitude", "pickup_latitude", "dropoffLat", "dropoff_lon", "startLat", "endLng", "origin_lat", "destLongitude", "home_lat", "work_lon", "homeLatitude", "gpsLat", "gpsLon", "GPSLatitude", "gps_position", "geoJSON", "geojson", "geo_json", "geometry", "geom", "the_geom", "wkb_geometry", "WKT", "wkt_point", "shape", "h3", "h3index", "h3_index", "H3Index", "h3cell", "hex_id", "s2cell", "s2_cell_id", "quadkey", "geohash", "geohash7", "geoHash", "latLng", "latlng", "lat_lng", "LatLon", "lnglat", "lonlat", "position", "pos", "coordinate", "coordinates", "coords", "xy", "point", "location", "loc", "place", "address", "street", "postcode", "zip", "plusCode", "plus_code", "olc", "mgrs", "utm_easting", "easting", "northing", "utmX", "utmY", "x", "y", "X_m", "mercator_x", "tile", "tileX", "breite", "laenge", "ycoord", "xcoord", "cell", "cellId", "poi", "station", "trip_start", "id_1", "rowid", "index", "Unnamed:_0", "__index_level_0__"]  # fmt: skip
+_WORDS = """
+latitude longitude Latitude LONGITUDE latitudeE7 longitudeE7 latE7 lonE6 lat_e7 latitudeDegrees
+pickupLatitude pickupLongitude pickup_latitude dropoffLat dropoff_lon startLat endLng origin_lat
+destLongitude home_lat work_lon homeLatitude gpsLat gpsLon GPSLatitude gps_position geoJSON
+geojson geo_json geometry geom the_geom wkb_geometry WKT wkt_point shape h3 h3index h3_index
+H3Index h3cell hex_id s2cell s2_cell_id quadkey geohash geohash7 geoHash latLng latlng lat_lng
+LatLon lnglat lonlat position pos coordinate coordinates coords xy point location loc place
+address street postcode zip plusCode plus_code olc mgrs utm_easting easting northing utmX utmY x y
+X_m mercator_x tile tileX breite laenge ycoord xcoord cell cellId poi station trip_start id_1
+rowid index Unnamed:_0 __index_level_0__
+"""
+NAMES = _WORDS.split()
 
 
 def points(rows: int, seed: int = 0) -> Any:
