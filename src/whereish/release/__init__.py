@@ -1,7 +1,8 @@
 """TRUST: what happens between a solver's answer and the numbers that may be sampled."""
 
 from whereish.release.container import pack, unpack
-from whereish.release.ledger import PERIODS, Entry, Ledger
+from whereish.release.ledger import Entry, Ledger
+from whereish.release.ledger_file import PERIODS
 from whereish.release.repair import Repaired, repair
 from whereish.release.reports import OUTSIDE, Located, Reports, check_outside, locate
 from whereish.release.rounding import Rounded, round_private, to_counts
