@@ -1,4 +1,4 @@
-"""The commands of a released mechanism: audit it, report with it, obfuscate a table."""
+"""The commands of a released mechanism: audit it, obfuscate a table with it."""
 
 from __future__ import annotations
 
@@ -58,39 +58,6 @@ def say_certificate(found: dict[str, Any]) -> None:
 
 
 _OUTSIDE = "For points outside the area of the places: "
-
-
-@command
-def report(
-    source: Annotated[Path, typer.Argument(metavar="K", help="A mechanism's file.")],
-    at: Annotated[str, typer.Option(help="Where you are: LAT,LON (or X,Y in km). Stays here.")],
-    ledger: Annotated[Path, typer.Option(help="The file that keeps what has been spent.")],
-    budget: Annotated[
-        float | None, typer.Option(help="Epsilon per period, for a new ledger.")
-    ] = None,
-    period: Annotated[
-        str | None, typer.Option(help="hour, day or week, for a new ledger; a day if not given.")
-    ] = None,
-    outside: Annotated[str, typer.Option(help=_OUTSIDE + "error or nearest.")] = "error",
-    as_json: AsJson = False,
-) -> None:
-    """Say where-ish you are, within a budget. The same place gets the same report all period.
-
-    Exit code 5 if the budget does not allow it.
-    """
-    point = _point(at)
-    mechanism, _ = wh.load_mechanism(source)
-    made = wh.Reporter(mechanism, ledger, budget, period, outside=outside).report(point)
-    where = made.latlon or made.xy_km
-    unit = "degrees" if made.latlon else "km"
-    say(f"Report: {where[0]:.6f}, {where[1]:.6f} {unit} (place {made.output}).")
-    say(
-        f"It cost epsilon {made.cost:.4g}; {made.spent:.4g} of {made.budget:.4g} is spent."
-        if made.fresh
-        else f"The same as before, for nothing; {made.spent:.4g} of {made.budget:.4g} is spent."
-    )
-    if as_json:
-        emit(dict(vars(made)))
 
 
 @command
@@ -199,11 +166,3 @@ def _say_columns(made: wh.Obfuscated, time_column: str | None) -> None:
 
 def _names(text: str | None) -> list[str]:
     return [] if text is None else [name.strip() for name in text.split(",")]
-
-
-def _point(text: str) -> tuple[float, float]:
-    try:
-        first, second = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError("at must be two numbers, LAT,LON, got something else") from None
-    return first, second

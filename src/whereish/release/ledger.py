@@ -65,7 +65,8 @@ class Ledger:
     period
         "hour", "day" or "week".
     unit
-        What the epsilons are per: those of different metrics do not add up.
+        What the epsilons are per: those of different metrics do not add up. None is what the
+        ledger says.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Ledger:
         path: str | Path,
         budget: float | Fraction | None = None,
         period: str | None = None,
-        unit: str = "per km",
+        unit: str | None = "per km",
     ) -> None:
         if not isinstance(path, str | Path):
             raise InputError(f"ledger must be the name of a file, got {path!r}")
@@ -87,7 +88,7 @@ class Ledger:
         self._key = LedgerKey(self.path)
         self._identity: bytes | None = None
         asked = None if period is None else PERIODS[period]
-        new = None if exact is None else Terms(exact, asked or PERIODS["day"], unit)
+        new = None if exact is None else Terms(exact, asked or PERIODS["day"], unit or "per km")
         with self._open(new, make=True) as books:
             self.terms = books.terms
             self._identity = hashlib.sha256(books.key).digest()
@@ -127,11 +128,8 @@ class Ledger:
         cost = as_number("cost", cost)
         price = Fraction(repr(cost))
         with self._open() as books:
+            period = books.follow(now)
             charges = books.charges
-            books.move_to(charges.at(now))
-            period = charges.current
-            if period is None:
-                raise ValueError
             output, fresh = books.sticky.get((mechanism, place)), False
             if output is None:
                 # Exactly, in the decimal numbers that people gave: no report is squeezed in.

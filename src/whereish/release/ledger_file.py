@@ -94,6 +94,21 @@ class Books:
             self.sticky = {}
         self.charges.move_to(period)
 
+    def follow(self, now: float) -> int:
+        """Move to the period of a reading of the clock, and return it.
+
+        If the clock was ahead before, that is put on the disk at once: a debt is paid back from
+        then on, whether or not there is a report.
+        """
+        while self.charges.current is not None and self.charges.at(now) < self.charges.current:
+            back = self.charges.at(now)
+            self.move_to(back)
+            self.commit(back, 0.0)
+            self._begin_again()
+        period = self.charges.at(now)
+        self.move_to(period)
+        return period
+
     def commit(
         self, period: int, cost: float, at: tuple[str, int] | None = None, output: int = 0
     ) -> None:
@@ -125,9 +140,14 @@ class Books:
         self._write()
         # Committed before the next intent: the key is never two ahead.
         self._file.execute("COMMIT")
+        self._begin_again()
+
+    def _begin_again(self) -> None:
         self._file.execute("BEGIN IMMEDIATE")
         self.key, self._intent = self._key_file.read()
         self._read()
+        if self._number != self._intent.number:
+            raise FormatError(f"ledger {self._path} was changed by two at once: try again")
 
     def _read(self) -> None:
         """Read all rows, and verify each and the whole."""
