@@ -1,4 +1,4 @@
-"""Tables of points: every point replaced, everything else kept, nothing half written."""
+"""Tables of points: every point replaced, only declared columns kept, nothing half written."""
 
 from __future__ import annotations
 
@@ -54,16 +54,22 @@ def read(path: Path) -> pl.DataFrame:
 
 @pytest.mark.parametrize("source", [".csv", ".parquet"])
 @pytest.mark.parametrize("target", [".csv", ".parquet"])
-def test_points_are_replaced_and_all_else_is_kept(tmp_path: Path, source: str, target: str) -> None:
+def test_points_are_replaced_and_declared_columns_kept(
+    tmp_path: Path, source: str, target: str
+) -> None:
     frame = table(5000)
     out = tmp_path / f"out{target}"
-    made = wh.obfuscate_table(MECHANISM, write(frame, tmp_path / f"in{source}"), out)
+    made = wh.obfuscate_table(
+        MECHANISM, write(frame, tmp_path / f"in{source}"), out, user="user", time="when",
+        keep=["note"],
+    )  # fmt: skip
     after = read(out)
     assert after.columns == frame.columns
     kept, before = (one.drop("lat", "lon").cast(pl.String) for one in (after, frame))
-    assert kept.equals(before)
+    assert kept.equals(before)  # sorted by time: in its order
     assert (made.rows, made.blank, made.outside) == (5000, 0, 0)
     assert (made.user, made.users) == ("user", 5)
+    assert (made.kept, made.left_out, made.order) == (("user", "note", "when"), (), "time")
     assert made.most_per_user == frame["user"].value_counts()["count"].max()
     assert CITY.places.latlon is not None
     reports = after.select("lat", "lon").to_numpy()
@@ -92,10 +98,12 @@ def test_rows_without_a_point_stay_without(tmp_path: Path) -> None:
         lon=pl.when(pl.col("when") == 5000).then(float("nan")).otherwise(pl.col("lon")),
     )
     out = tmp_path / "out.parquet"
-    made = wh.obfuscate_table(MECHANISM, write(frame, tmp_path / "in.parquet"), out)
+    source = write(frame, tmp_path / "in.parquet")
+    made = wh.obfuscate_table(MECHANISM, source, out, keep=["note"], shuffle=False)
     assert made.blank == 2
     after = read(out)
     assert after["lat"].null_count() == after["lon"].null_count() == 2
+    assert after["lat"].is_null().to_list() == [row in (3, 5) for row in range(10)]
     assert after["note"].to_list() == frame["note"].to_list()
 
 
@@ -145,45 +153,34 @@ def test_text_stays_the_text_it_is(tmp_path: Path) -> None:
     source, out = tmp_path / "in.csv", tmp_path / "out.csv"
     lines = ["01234,1.10,TRUE,1e5,48.86,2.34", '00007,"a, b",x,,48.87,2.35']
     source.write_text("zip,n,flag,e,lat,lon\n" + "\n".join(lines) + "\n")
-    wh.obfuscate_table(MECHANISM, source, out)
+    keep = ["zip", "n", "flag", "e"]
+    wh.obfuscate_table(MECHANISM, source, out, keep=keep, shuffle=False)
     after = out.read_text().splitlines()
     assert [line.rsplit(",", 2)[0] for line in after[1:]] == [
         line.rsplit(",", 2)[0] for line in lines
     ]
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "lat,lon,lat,lon",
-        "lat,lon,latitude,longitude",
-        "LAT,LON,lat,lon",
-        "lat,lon,x,wkt",
-        "lat,lon,home_lat,n",
-    ],
-)
-def test_other_coordinates_are_not_left_behind(tmp_path: Path, header: str) -> None:
-    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
-    source.write_text(header + "\n48.86,2.34,48.86,2.34\n")
-    with pytest.raises(wh.InputError, match="look like coordinates, too"):
-        wh.obfuscate_table(MECHANISM, source, out)
-    assert not out.exists()
-
-
 def test_columns_can_be_kept_or_dropped_by_name(tmp_path: Path) -> None:
     source, out = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("lat,lon,x,geohash,n\n48.86,2.34,7,u09,1\n")
     wh.obfuscate_table(MECHANISM, source, out, keep=["x"], drop=["geohash"])
+    assert read(out).columns == ["lat", "lon", "x"]
+    wh.obfuscate_table(MECHANISM, source, out, keep=["all"], drop=["geohash"])
     assert read(out).columns == ["lat", "lon", "x", "n"]
-    with pytest.raises(wh.InputError, match="another column"):
-        wh.obfuscate_table(MECHANISM, source, out, keep=["x"], drop=["nothing"])
+    for keep, drop in ((["x"], ["nothing"]), (["x"], ["x"]), (["lat"], [])):
+        with pytest.raises(wh.InputError, match="another column"):
+            wh.obfuscate_table(MECHANISM, source, out, keep=keep, drop=drop)
+    for other in ({"user": "lat"}, {"time": "lon"}, {"time": "nothing"}, {"shuffle": 1}):
+        with pytest.raises(wh.InputError):
+            wh.obfuscate_table(MECHANISM, source, out, **other)
 
 
 def test_the_file_that_is_named_is_read(tmp_path: Path) -> None:
     (tmp_path / "d1.csv").write_text("lat,lon,n\n48.86,2.34,other\n")
     source, out = tmp_path / "d[1].csv", tmp_path / "out.csv"
     source.write_text("lat,lon,n\n48.86,2.34,mine\n")
-    wh.obfuscate_table(MECHANISM, source, out)
+    wh.obfuscate_table(MECHANISM, source, out, keep=["n"])
     assert read(out)["n"].to_list() == ["mine"]
 
 

@@ -17,9 +17,10 @@ from whereish.cli.batch import batch
 from whereish.cli.city import city, forget
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
+from whereish.cli.device import ledger_app, report
 from whereish.cli.paper import paper
 from whereish.cli.profile import profile
-from whereish.cli.release import audit, obfuscate, report
+from whereish.cli.release import audit, obfuscate
 from whereish.cli.serve import keys_app, serve
 from whereish.cli.sign import sign
 
@@ -49,6 +50,7 @@ for function in (
     demo,
 ):
     app.command()(function)
+app.add_typer(ledger_app, name="ledger")
 app.add_typer(keys_app, name="keys")
 
 

@@ -1,4 +1,4 @@
-"""The commands of a released mechanism: audit it, report with it, obfuscate a table."""
+"""The commands of a released mechanism: audit it, obfuscate a table with it."""
 
 from __future__ import annotations
 
@@ -90,39 +90,6 @@ _OUTSIDE = "For points outside the area of the places: "
 
 
 @command
-def report(
-    source: Annotated[Path, typer.Argument(metavar="K", help="A mechanism's file.")],
-    at: Annotated[str, typer.Option(help="Where you are: LAT,LON (or X,Y in km). Stays here.")],
-    ledger: Annotated[Path, typer.Option(help="The file that keeps what has been spent.")],
-    budget: Annotated[
-        float | None, typer.Option(help="Epsilon per period, for a new ledger.")
-    ] = None,
-    period: Annotated[
-        str | None, typer.Option(help="hour, day or week, for a new ledger; a day if not given.")
-    ] = None,
-    outside: Annotated[str, typer.Option(help=_OUTSIDE + "error or nearest.")] = "error",
-    as_json: AsJson = False,
-) -> None:
-    """Say where-ish you are, within a budget. The same place gets the same report all period.
-
-    Exit code 5 if the budget does not allow it.
-    """
-    point = _point(at)
-    mechanism, _ = wh.load_mechanism(source)
-    made = wh.Reporter(mechanism, ledger, budget, period, outside=outside).report(point)
-    where = made.latlon or made.xy_km
-    unit = "degrees" if made.latlon else "km"
-    say(f"Report: {where[0]:.6f}, {where[1]:.6f} {unit} (place {made.output}).")
-    say(
-        f"It cost epsilon {made.cost:.4g}; {made.spent:.4g} of {made.budget:.4g} is spent."
-        if made.fresh
-        else f"The same as before, for nothing; {made.spent:.4g} of {made.budget:.4g} is spent."
-    )
-    if as_json:
-        emit(dict(vars(made)))
-
-
-@command
 def obfuscate(
     source: Annotated[Path, typer.Argument(metavar="K", help="A mechanism's file.")],
     table: Annotated[Path, typer.Argument(help="A .csv or .parquet table of points.")],
@@ -133,16 +100,33 @@ def obfuscate(
     user: Annotated[
         str | None, typer.Option(help="The column that says whose point it is.")
     ] = None,
-    keep: Annotated[
-        str | None, typer.Option(help="Other coordinate columns to keep as they are: A,B.")
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="The column that says when. It is kept as it is.")
     ] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns to leave out: A,B.")] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Other columns to keep: A,B, or all. Those that tell are refused."),
+    ] = None,
+    keep_anyway: Annotated[
+        str | None,
+        typer.Option(help="Columns to keep although they may tell the true points: A,B, or all."),
+    ] = None,
+    drop: Annotated[
+        str | None, typer.Option(help="Columns to leave out, with --keep all: A,B.")
+    ] = None,
+    shuffle: Annotated[
+        bool | None,
+        typer.Option(
+            "--shuffle/--no-shuffle",
+            help="Put the rows into a random order; on unless the table is sorted by --time.",
+        ),
+    ] = None,
     outside: Annotated[
         str, typer.Option(help=_OUTSIDE + "error, nearest or planar-laplace.")
     ] = "error",
     as_json: AsJson = False,
 ) -> None:
-    """Replace the points of a table by reports of them, and keep its other columns."""
+    """Replace the points of a table by reports of them, and keep declared columns only."""
     pair = None
     if columns is not None:
         names = _names(columns)
@@ -153,7 +137,8 @@ def obfuscate(
     start = time.perf_counter()
     with waiting(f"obfuscating {table.name}") as tell:
         made = wh.obfuscate_table(
-            mechanism, table, output, pair, user, keep=_names(keep), drop=_names(drop),
+            mechanism, table, output, pair, user, time=time_column, keep=_names(keep),
+            keep_anyway=_names(keep_anyway), drop=_names(drop), shuffle=shuffle,
             outside=outside,
             progress=lambda rows: tell(f"{rows:,} rows"),
         )  # fmt: skip
@@ -162,6 +147,7 @@ def obfuscate(
         f"Wrote {output}: {made.rows:,} rows, {made.columns[0]} and {made.columns[1]} replaced "
         f"({made.rows / max(seconds, 1e-9):,.0f} rows a second)."
     )
+    _say_columns(made, time_column)
     if made.blank:
         say(f"{made.blank:,} rows have no point, and still have none.")
     if made.outside:
@@ -180,13 +166,32 @@ def obfuscate(
         emit({**vars(made), "output": str(output), "seconds": seconds})
 
 
+def _say_columns(made: wh.Obfuscated, time_column: str | None) -> None:
+    """Say what the new table holds besides reports, what it does not, and what that tells."""
+    if made.left_out:
+        say(
+            f"Left out: {', '.join(made.left_out)}. --keep A,B keeps columns, --user and --time "
+            "the one that says who and when."
+        )
+    say(
+        {
+            "shuffled": "The rows are in a new random order.",
+            "time": f"The rows are in the order of {time_column}; equal times are shuffled.",
+            "unchanged": "Careful: the rows are in the order they had. If that follows the points, "
+            "it gives them away.",
+        }[made.order]
+    )
+    if time_column is not None:
+        say(
+            f"Careful: the times in {time_column} are exact. Who knows when somebody was somewhere "
+            "can find their rows."
+        )
+    if made.telling:
+        say(
+            f"CAREFUL: these columns tell where the true points are, and were kept all the same: "
+            f"{', '.join(made.telling)}. Reports beside them protect nobody who reads the table."
+        )
+
+
 def _names(text: str | None) -> list[str]:
     return [] if text is None else [name.strip() for name in text.split(",")]
-
-
-def _point(text: str) -> tuple[float, float]:
-    try:
-        first, second = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError("at must be two numbers, LAT,LON, got something else") from None
-    return first, second

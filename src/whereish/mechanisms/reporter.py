@@ -6,11 +6,14 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from whereish.errors import InputError
 from whereish.mechanisms.mechanism import Mechanism
+from whereish.places import as_whole
 from whereish.release import OUTSIDE, Ledger, check_outside, locate
 
 
@@ -28,6 +31,10 @@ class Report:
         False if it is this period's report for this place again: that costs nothing.
     cost, spent, budget
         Epsilon of this report, of this period so far, and what may be spent in a period.
+    new_places_left
+        How many more new places the budget of this period allows.
+    period_ends
+        When this period ends, in UTC: ``2026-11-17T00:00:00Z``.
     """
 
     output: int
@@ -37,6 +44,8 @@ class Report:
     cost: float
     spent: float
     budget: float
+    new_places_left: int = 0
+    period_ends: str = ""
 
 
 class Reporter:
@@ -53,8 +62,11 @@ class Reporter:
     ledger
         The file of the ledger, made when there is none.
     budget, period
-        Epsilon that may be spent in an "hour", "day" or "week"; needed for a new ledger. By
-        default a day.
+        Epsilon that may be spent in an "hour", "day" or "week"; this or `new_places` is needed for
+        a new ledger. By default a day.
+    new_places
+        How many new places may be reported in a period, instead of a budget: exactly so many times
+        the mechanism's epsilon, as decimal numbers.
     outside
         "error" or "nearest", for points outside the area of the places.
 
@@ -63,10 +75,10 @@ class Reporter:
     >>> places = wh.Places.from_xy([[0, 0], [1, 0], [2, 0]])
     >>> m = wh.optimal(places, [0.2, 0.5, 0.3], epsilon=1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     reporter = Reporter(m, folder + "/ledger", budget=2.0)
+    ...     reporter = Reporter(m, folder + "/ledger", new_places=2)
     ...     one, again = reporter.report(1), reporter.report(1)
-    >>> (again.output == one.output, one.cost, again.cost, again.spent)
-    (True, 1.0, 0.0, 1.0)
+    >>> (again.output == one.output, one.cost, again.cost, again.spent, again.new_places_left)
+    (True, 1.0, 0.0, 1.0, 1)
     """
 
     def __init__(
@@ -76,6 +88,7 @@ class Reporter:
         budget: float | None = None,
         period: str | None = None,
         *,
+        new_places: int | None = None,
         outside: str = "error",
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -87,7 +100,7 @@ class Reporter:
         unit = mechanism.epsilon_unit
         if not mechanism.is_per_km and mechanism.privacy_metric is not None:
             unit += " " + hashlib.sha256(mechanism.privacy_metric.tobytes()).hexdigest()[:16]
-        self.ledger = Ledger(ledger, budget, period, unit)
+        self.ledger = Ledger(ledger, _budget(budget, new_places, mechanism.epsilon), period, unit)
         whole = mechanism.counts.tobytes() + mechanism.inputs.xy.tobytes()
         self._digest = hashlib.sha256(whole).hexdigest()
 
@@ -121,4 +134,24 @@ class Reporter:
             entry.cost,
             entry.spent,
             entry.budget,
+            entry.new_places_left,
+            _utc(entry.period_ends),
         )
+
+
+def _budget(
+    budget: float | None, new_places: int | None, epsilon: float
+) -> float | Fraction | None:
+    """Return what may be spent in a period: so many times epsilon, exactly, for new places."""
+    if new_places is None:
+        return budget
+    if budget is not None:
+        raise InputError("either budget or new_places must be given, got both")
+    return as_whole("new_places", new_places, 1) * Fraction(repr(float(epsilon)))
+
+
+def _utc(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return "far from now"

@@ -1,62 +1,27 @@
-"""Obfuscate a table of points: millions of rows in a stream, everything but the points kept."""
+"""Obfuscate a table of points: millions of rows in a stream; only declared columns are kept."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import tempfile
-import threading
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from whereish.errors import FormatError, InputError, WhereishError
 from whereish.files import check_writable
 from whereish.mechanisms.mechanism import Mechanism
+from whereish.mechanisms.spool import Spool, is_sorted, shuffle_ties
+from whereish.mechanisms.table_columns import Columns, choose, find_pair, scan, size_of
+from whereish.mechanisms.table_rows import Obfuscated, Work
+from whereish.release import OUTSIDE
+
+__all__ = ["Obfuscated", "obfuscate_table"]
 
 _KINDS = (".csv", ".parquet")
-_NAMES = {
-    "latlon": (("lat", "lon"), ("latitude", "longitude"), ("lat", "lng")),
-    "xy": (("x_km", "y_km"),),
-}
-_STRONG = frozenset(
-    ("lat", "lon", "lng", "latitude", "longitude", "geom", "geometry", "wkt", "geohash", "gps",
-     "h3", "address", "easting", "northing")
-)  # fmt: skip
-_TELLING = ("x", "y", "x_km", "y_km", "long", "point", "location", "coordinates", "coords")
-_USERS = ("user", "user_id", "userid", "uid", "id", "taxi", "taxi_id", "device", "device_id")
-
-
-@dataclass(frozen=True)
-class Obfuscated:
-    """What became of a table.
-
-    Attributes
-    ----------
-    rows, blank
-        How many rows there were, and how many had no point: these stay without one.
-    outside
-        How many points were outside the area of the places.
-    columns
-        The two that were replaced.
-    user, users, most_per_user
-        The column that says whose point it is, if there is one, how many people there are, and how
-        many points the one with the most has: so many times epsilon is what that one spends.
-    """
-
-    rows: int
-    blank: int
-    outside: int
-    columns: tuple[str, str]
-    user: str | None
-    users: int | None
-    most_per_user: int | None
+_BATCH = 100_000  # rows obfuscated at once
 
 
 def obfuscate_table(
@@ -66,12 +31,18 @@ def obfuscate_table(
     columns: tuple[str, str] | None = None,
     user: str | None = None,
     *,
+    time: str | None = None,
     keep: Sequence[str] = (),
+    keep_anyway: Sequence[str] = (),
     drop: Sequence[str] = (),
+    shuffle: bool | None = None,
     outside: str = "error",
     progress: Callable[[int], object] | None = None,
 ) -> Obfuscated:
     """Replace the points of a CSV or Parquet table by reports of them.
+
+    The new table has the two columns of the reports and the columns that were declared: `user`,
+    `time` and `keep`. All others are left out: no list of names says which columns hold a point.
 
     Parameters
     ----------
@@ -81,97 +52,74 @@ def obfuscate_table(
         Latitude and longitude (or x and y in km); by default ``lat, lon``, ``latitude,
         longitude``, ``lat, lng`` or ``x_km, y_km``.
     user
-        The column that says whose point it is; by default one with a usual name. It is only
-        counted: points of one person are correlated, and k of them cost k epsilon.
-    keep, drop
-        Other columns that look like coordinates (``latitude``, ``x``, ``geometry`` and the like)
-        would give the points away: each must be named, to be kept as it is or left out.
+        The column that says whose point it is. Points of one person are correlated, and k of them
+        cost k epsilon. By default one with a usual name is counted, but not kept.
+    time
+        The column that says when. It is kept as it is: exact times may identify somebody.
+    keep
+        Other columns to keep, or "all". A column that tells the points is refused.
+    keep_anyway
+        Columns to keep although they may tell the points, or "all".
+    drop
+        Columns to leave out, where `keep` is "all".
+    shuffle
+        Whether the rows are put into a random order: where they are in the table may tell the
+        point. By default they are, unless the table is sorted by `time`: then that order is kept,
+        and rows of equal times are shuffled.
     outside
         What is done with points outside the area, see `Mechanism.sample`.
     progress
         Called with the number of rows done.
+
+    Notes
+    -----
+    Memory: a few hundred MB besides the libraries, whatever the size of the table; larger tables
+    are shuffled in parts in a folder beside the target.
     """
     import polars as pl
 
     if not isinstance(mechanism, Mechanism):
         raise InputError(f"a mechanism is needed, got {type(mechanism).__name__}")
-    if not all(isinstance(name, str | Path) for name in (source, target)):
-        raise InputError("source and target must be the names of files")
-    from_file, to_file = Path(source), Path(target)
-    for name, file in (("source", from_file), ("target", to_file)):
-        if file.suffix.lower() not in _KINDS:
-            raise InputError(f"{name} must be a .csv or .parquet file, got {file}")
-    if not from_file.is_file():
-        raise InputError(f"source must be a file that exists, got {from_file}")
-    check_writable(to_file)
-    if to_file.exists() and to_file.samefile(from_file):
-        raise InputError(f"target must not be the table itself, got {to_file} for both")
+    if outside not in OUTSIDE:
+        raise InputError(f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}")
+    if shuffle is not None and not isinstance(shuffle, bool):
+        raise InputError(f"shuffle must be True, False or None, got {shuffle!r}")
+    from_file, to_file = _files(source, target)
     try:
-        table = _scan(pl, from_file)
+        table = scan(from_file)
         schema = table.collect_schema()
-        pair = _columns(schema, columns, mechanism, from_file.suffix.lower() == ".csv")
-        whose = _user(schema, user)
-        _check_others(schema, pair, keep, drop)
+        pair = find_pair(schema, columns, mechanism, from_file.suffix.lower() == ".csv")
+        chosen = choose(schema, pair, user, time, keep, keep_anyway, drop)
+        size = size_of(table, from_file, chosen)
     except (pl.exceptions.PolarsError, OSError) as wrong:
         raise FormatError(f"{from_file} cannot be read ({type(wrong).__name__})") from None
 
-    done = {"rows": 0, "blank": 0, "outside": 0}
+    work = Work(mechanism, chosen, outside, progress)
+    spools: list[Spool] = []
 
-    people: Counter[Any] = Counter()
-    stop = threading.Event()
+    def run(out: Any) -> str:
+        by_time = False
+        if time is not None and shuffle is None:
+            by_time = is_sorted(_batches(table.select(time)), time, work.check)
+        mix = shuffle is True or (shuffle is None and not by_time)
+        spools.append(spool := Spool(to_file.resolve(), size, mix))
+        for frame in work.in_turn(helpers, _batches(table.select(chosen.needed))):
+            spool.add(frame)
+        work.finish()
+        frames = spool.frames()
+        if by_time and time is not None:
+            frames = shuffle_ties(frames, time)
+        _write(frames, chosen, to_file, out, work.check)
+        return "shuffled" if mix else "time" if by_time else "unchanged"
 
-    def hidden_part(frame: Any) -> Any:
-        if stop.is_set():
-            raise WhereishError("stopped")
-        numbers = [frame[name].cast(pl.Float64, strict=False) for name in pair]
-        wrong = sum(
-            int((frame[name].is_not_null() & number.is_null()).sum())
-            for name, number in zip(pair, numbers, strict=True)
-        )
-        if wrong:
-            raise InputError(
-                f"columns {pair[0]} and {pair[1]} must hold numbers, and {wrong} of the first "
-                f"{done['rows'] + len(frame):,} rows do not"
-            )
-        points = np.column_stack([number.to_numpy() for number in numbers])
-        known = np.isfinite(points).all(axis=1)
-        hidden = np.full(points.shape, np.nan)
-        if known.any():
-            reports = mechanism.sample(points[known], outside=outside)
-            hidden[known] = reports.xy if reports.latlon is None else reports.latlon
-            done["outside"] += int(reports.outside.sum())
-        done["rows"] += len(frame)
-        done["blank"] += int((~known).sum())
-        if whose is not None:
-            people.update(dict(frame[whose].value_counts().iter_rows()))
-        if progress is not None:
-            progress(done["rows"])
-        return frame.with_columns(
-            pl.Series(name, hidden[:, part]).fill_nan(None) for part, name in enumerate(pair)
-        ).drop(*drop)
-
-    # The stream calls from threads of its own, whose stacks are too small for a projection.
-    def hide(frame: Any) -> Any:
-        return workers.submit(hidden_part, frame).result()
-
-    def write(out: Any) -> None:
-        if to_file.suffix.lower() == ".csv":
-            stream.sink_csv(out, engine="streaming")
-        else:
-            stream.sink_parquet(out, engine="streaming")
-
-    # And it runs in a thread of ours, so that Ctrl-C finds this one in Python, once.
-    workers = ThreadPoolExecutor(2)
-    kinds = dict(schema.items()) | dict.fromkeys(pair, pl.Float64())
-    for name in drop:
-        del kinds[name]
-    stream = table.map_batches(hide, streamable=True, schema=pl.Schema(kinds))
+    # All of it runs in threads of ours, so that Ctrl-C finds this one in Python, once.
+    worker, helpers = ThreadPoolExecutor(1), ThreadPoolExecutor(2)
     descriptor, temporary = tempfile.mkstemp(
         prefix=f".{to_file.name}.", suffix=to_file.suffix, dir=to_file.resolve().parent
     )
     try:
         with os.fdopen(descriptor, "wb") as out:
-            workers.submit(write, out).result()
+            order = worker.submit(run, out).result()
             out.flush()
             os.fsync(out.fileno())
         os.replace(temporary, to_file.resolve())
@@ -187,79 +135,52 @@ def obfuscate_table(
             f"written ({type(wrong).__name__})"
         ) from None
     finally:
+        work.stop.set()
+        for pool in (worker, helpers):
+            pool.shutdown(wait=True, cancel_futures=True)
+        for spool in spools:
+            spool.close()
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        stop.set()
-        workers.shutdown(wait=False, cancel_futures=True)
-    known_users = whose is not None
-    return Obfuscated(
-        **done,
-        columns=pair,
-        user=whose,
-        users=len(people) if known_users else None,
-        most_per_user=max(people.values(), default=0) if known_users else None,
-    )
+    return work.made(order)
 
 
-def _scan(pl: Any, file: Path) -> Any:
-    """Open a table lazily. What is text in a CSV stays the text it is: 01234 is no number."""
-    if file.suffix.lower() == ".csv":
-        return pl.scan_csv(file, infer_schema=False, glob=False)
-    return pl.scan_parquet(file, glob=False)
+def _batches(table: Any) -> Iterator[Any]:
+    batches: Iterator[Any] = table.collect_batches(chunk_size=_BATCH, maintain_order=True)
+    return batches
 
 
-def _columns(
-    schema: Any, asked: tuple[str, str] | None, mechanism: Mechanism, text: bool
-) -> tuple[str, str]:
-    lower: dict[str, str] = {}
-    for name in schema:
-        lower.setdefault(name.strip().lower(), name)
-    earth = mechanism.inputs.plane is not None
-    found: Any = asked
-    for first, second in _NAMES["latlon" if earth else "xy"] if asked is None else ():
-        if first in lower and second in lower:
-            found = (lower[first], lower[second])
-            break
-    two = isinstance(found, tuple | list) and len(found) == 2
-    if not two or any(name not in schema for name in found) or found[0] == found[1]:
-        wanted = "lat and lon" if earth else "x_km and y_km"
-        raise InputError(
-            f"the table must have the columns {wanted}, separated by commas, or others that are "
-            f"named, got {', '.join(map(str, list(schema)[:12]))}"
-        )
-    for name in found:
-        if not text and not schema[name].is_numeric():
-            raise InputError(f"column {name} must hold numbers, got {schema[name]}")
-    return found[0], found[1]
-
-
-def _check_others(
-    schema: Any, pair: tuple[str, str], keep: Sequence[str], drop: Sequence[str]
+def _write(
+    frames: Iterator[Any], columns: Columns, file: Path, out: Any, going: Callable[[], None]
 ) -> None:
-    """Refuse columns that would give the points away, unless they are named."""
-    for name in (*keep, *drop):
-        if name not in schema or name in pair:
-            raise InputError(f"{name!r} must be another column of the table to be kept or dropped")
-    told = [
-        name
-        for name in schema
-        if name not in (*pair, *keep, *drop)
-        and (_plain(name) in _TELLING or _STRONG & set(re.split(r"[^a-z0-9]+", _plain(name))))
-    ]
-    if told:
-        raise InputError(
-            f"columns that look like coordinates, too, would give the points away: "
-            f"{', '.join(told)}. Name each in keep (--keep A,B) or drop (--drop A,B)"
-        )
+    """Write a table piece by piece. Nothing of the old file's metadata is known here."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    def give(
+        with_columns: list[str] | None, predicate: Any, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[Any]:
+        for frame in frames:
+            going()
+            yield frame
+
+    stream = register_io_source(give, schema=pl.Schema(columns.kinds))
+    if file.suffix.lower() == ".csv":
+        stream.sink_csv(out, engine="streaming")
+    else:
+        stream.sink_parquet(out, engine="streaming")
 
 
-def _plain(name: str) -> str:
-    return name.strip().lower().split("_duplicated_")[0]
-
-
-def _user(schema: Any, asked: str | None) -> str | None:
-    if asked is not None:
-        if asked not in schema:
-            raise InputError(f"the table must have the column {asked}, got none of that name")
-        return asked
-    return next((name for name in schema if name.lower() in _USERS), None)
+def _files(source: Any, target: Any) -> tuple[Path, Path]:
+    if not all(isinstance(name, str | Path) for name in (source, target)):
+        raise InputError("source and target must be the names of files")
+    from_file, to_file = Path(source), Path(target)
+    for name, file in (("source", from_file), ("target", to_file)):
+        if file.suffix.lower() not in _KINDS:
+            raise InputError(f"{name} must be a .csv or .parquet file, got {file}")
+    if not from_file.is_file():
+        raise InputError(f"source must be a file that exists, got {from_file}")
+    check_writable(to_file)
+    if to_file.exists() and to_file.samefile(from_file):
+        raise InputError(f"target must not be the table itself, got {to_file} for both")
+    return from_file, to_file

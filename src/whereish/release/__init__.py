@@ -1,11 +1,12 @@
 """TRUST: what happens between a solver's answer and the numbers that may be sampled."""
 
 from whereish.release.container import digest_of, pack, parse_object, unpack
-from whereish.release.ledger import PERIODS, Entry, Ledger
+from whereish.release.ledger import Entry, Ledger
+from whereish.release.ledger_file import PERIODS
 from whereish.release.repair import Repaired, repair
 from whereish.release.reports import OUTSIDE, Located, Reports, check_outside, locate
 from whereish.release.rounding import Rounded, round_private, to_counts
-from whereish.release.sampler import cumulative, draw
+from whereish.release.sampler import cumulative, draw, uniform
 from whereish.release.signature import (
     as_public_key,
     check_signature,
@@ -38,5 +39,6 @@ __all__ = [
     "round_private",
     "signed",
     "to_counts",
+    "uniform",
     "unpack",
 ]

@@ -8,6 +8,7 @@ report again, for nothing: that is what defeats averaging (docs/theory/repeated-
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -18,19 +19,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from whereish.errors import BudgetError, FormatError, InputError
 from whereish.places import as_number
-
-PERIODS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
-_VERSION = 1
-_SCHEMA = """
-CREATE TABLE terms (budget REAL NOT NULL, period_s REAL NOT NULL, unit TEXT NOT NULL);
-CREATE TABLE spent (period INTEGER PRIMARY KEY, epsilon TEXT NOT NULL, reports INTEGER NOT NULL);
-CREATE TABLE sticky (period INTEGER, mechanism TEXT, place INTEGER, output INTEGER NOT NULL,
-                     PRIMARY KEY (period, mechanism, place));
-"""
+from whereish.release.ledger_file import PERIODS, Books, Terms
+from whereish.release.ledger_key import WAY_OUT, LedgerKey
 
 
 @dataclass(frozen=True)
@@ -45,6 +37,10 @@ class Entry:
         Whether it was drawn now, or is the same as before in this period.
     cost, spent, budget
         Epsilon of this report, of this period so far, and what may be spent in a period.
+    new_places_left
+        How many more places can be drawn for in this period, at this mechanism's cost.
+    period_ends
+        When the period ends, in seconds since 1970.
     """
 
     output: int
@@ -52,57 +48,62 @@ class Entry:
     cost: float
     spent: float
     budget: float
+    new_places_left: int = 0
+    period_ends: float = 0.0
 
 
 class Ledger:
-    """A ledger in a file, made when there is none.
+    """A ledger in a file, made when there is none, with its key in another beside it.
 
     Parameters
     ----------
     path
-        The file; only its owner may read it.
+        The file; only its owner may read it. ``PATH.key`` authenticates it.
     budget
-        Epsilon that may be spent in a period. Kept in the file: needed only the first time.
+        Epsilon that may be spent in a period; a Fraction is kept as it is, a float as the decimal
+        number that it is written as. Kept in the file: needed only the first time.
     period
         "hour", "day" or "week".
     unit
-        What the epsilons are per: those of different metrics do not add up.
+        What the epsilons are per: those of different metrics do not add up. None is what the
+        ledger says.
     """
 
     def __init__(
         self,
         path: str | Path,
-        budget: float | None = None,
+        budget: float | Fraction | None = None,
         period: str | None = None,
-        unit: str = "per km",
+        unit: str | None = "per km",
     ) -> None:
         if not isinstance(path, str | Path):
             raise InputError(f"ledger must be the name of a file, got {path!r}")
         if period is not None and period not in PERIODS:
             raise InputError(f"period must be one of {', '.join(PERIODS)}, got {period!r}")
-        if budget is not None:
-            budget = as_number("budget", budget)
+        exact = None if budget is None else _exact("budget", budget)
         try:
             self.path = Path(path).resolve()  # and never ":memory:"
         except (OSError, ValueError, RuntimeError) as wrong:
             raise InputError(f"ledger must be the name of a file, got {path!r}") from wrong
+        self._key = LedgerKey(self.path)
+        self._identity: bytes | None = None
         asked = None if period is None else PERIODS[period]
-        with self._open(make=True) as file:
-            row = file.execute("SELECT budget, period_s, unit FROM terms").fetchone()
-            if row is None:
-                if budget is None:
-                    raise InputError("budget must be given for a new ledger, got none")
-                row = (budget, asked or PERIODS["day"], unit)
-                file.execute("INSERT INTO terms VALUES (?, ?, ?)", row)
-        self.budget, self.period_s, self.unit = self._terms(row)
+        new = None if exact is None else Terms(exact, asked or PERIODS["day"], unit or "per km")
+        with self._open(new, make=True) as books:
+            self.terms = books.terms
+            self._identity = hashlib.sha256(books.key).digest()
+        self.budget, self.period_s, self.unit = (
+            float(self.terms.budget), self.terms.period_s, self.terms.unit,
+        )  # fmt: skip
         for name, given, kept in (
-            ("budget", budget, self.budget),
+            ("budget", exact, self.terms.budget),
             ("period", asked, self.period_s),
             ("epsilon", unit, self.unit),
         ):
             if given is not None and given != kept:
+                shown = [float(x) if isinstance(x, Fraction) else x for x in (kept, given)]
                 raise InputError(
-                    f"{name} must be that of the ledger, {kept}, got {given}: a new ledger "
+                    f"{name} must be that of the ledger, {shown[0]}, got {shown[1]}: a new ledger "
                     "would forget what has been spent"
                 )
 
@@ -123,82 +124,104 @@ class Ledger:
         BudgetError
             If it would cost more than is left. Nothing is drawn.
         """
-        now = as_number("the time", now, above=-1e15)
-        if now > 1e15:
-            raise InputError("the time must be seconds since 1970, got something far beyond")
-        price = Fraction(repr(as_number("cost", cost)))
-        with self._open() as file:
-            if self._terms(file.execute("SELECT * FROM terms").fetchone())[0] != self.budget:
-                raise FormatError(f"{self.path} is another ledger than it was")
-            period, spent, reports = self._now(file, now)
-            # Where somebody was in an earlier period is nobody's business, the ledger's included.
-            file.execute("DELETE FROM sticky WHERE period < ?", (period,))
-            kept = file.execute(
-                "SELECT output FROM sticky WHERE period = ? AND mechanism = ? AND place = ?",
-                (period, mechanism, place),
-            ).fetchone()
-            if kept is not None:
-                return Entry(int(kept[0]), False, 0.0, float(spent), self.budget)
-            # Exactly, in the decimal numbers that people gave: no report is squeezed in.
-            left = Fraction(repr(self.budget)) - spent
-            if price > left:
-                raise BudgetError(
-                    f"a report costs epsilon {cost:g}, and {max(float(left), 0.0):g} of "
-                    f"{self.budget:g} is left in this period, {self._ends(period)}: nothing was "
-                    "reported"
-                )
-            output, spent = draw(), spent + price
-            file.execute(
-                "INSERT OR REPLACE INTO spent VALUES (?, ?, ?)", (period, str(spent), reports + 1)
+        now = _time(now)
+        cost = as_number("cost", cost)
+        price = Fraction(repr(cost))
+        with self._open() as books:
+            period = books.follow(now)
+            charges = books.charges
+            output, fresh = books.sticky.get((mechanism, place)), False
+            if output is None:
+                # Exactly, in the decimal numbers that people gave: no report is squeezed in.
+                if price > charges.left(period):
+                    raise BudgetError(self._refusal(books, period, cost, price))
+                output, fresh = draw(), True
+                # On return from here the cost is on the disk, twice; before it, nothing is told.
+                books.commit(period, cost, (mechanism, place), output)
+            left = charges.left(period)
+            return Entry(
+                output,
+                fresh,
+                cost if fresh else 0.0,
+                float(charges.budget - left),
+                self.budget,
+                left // price,
+                (period + 1) * self.period_s,
             )
-            file.execute(
-                "INSERT INTO sticky VALUES (?, ?, ?, ?)", (period, mechanism, place, output)
-            )
-        return Entry(output, True, cost, float(spent), self.budget)
 
     def spent(self, now: float) -> float:
         """Return what has been spent in the period of this time, or the last one seen."""
-        with self._open() as file:
-            return float(self._now(file, now)[1])
+        now = _time(now)
+        with self._open() as books:
+            books.move_to(period := books.charges.at(now))
+            return float(books.charges.budget - books.charges.left(period))
 
-    def _now(self, file: sqlite3.Connection, now: float) -> tuple[int, Fraction, int]:
-        """Return the period, what has been spent in it, and how many reports that were."""
-        last = file.execute("SELECT MAX(period) FROM spent").fetchone()[0]
-        period = max(int(now // self.period_s), -(2**62) if last is None else int(last))
-        row = file.execute("SELECT epsilon, reports FROM spent WHERE period = ?", (period,))
-        epsilon, reports = row.fetchone() or ("0", 0)
-        spent = Fraction(epsilon)
-        if spent < 0:
-            raise ValueError
-        return period, spent, int(reports)
+    def left(self, now: float, cost: float | None = None) -> tuple[float, int | None, float]:
+        """Return what is left in the period of this time.
 
-    def _ends(self, period: int) -> str:
-        """Say when a period ends: in UTC, as periods are."""
-        with contextlib.suppress(ValueError, OverflowError, OSError):
-            end = datetime.fromtimestamp((period + 1) * self.period_s, UTC)
-            return f"which ends {end:%Y-%m-%d %H:%M} UTC"
-        return "which ends far from now"
+        Returns
+        -------
+        tuple
+            Epsilon; the number of new places at this cost each, if one is given; and the end of
+            the period, in seconds since 1970.
+        """
+        now = _time(now)
+        with self._open() as books:
+            period = books.charges.at(now)
+            books.move_to(period)
+            left = books.charges.left(period)
+            new = None if cost is None else left // Fraction(repr(as_number("cost", cost)))
+            return float(left), new, (period + 1) * self.period_s
 
-    def _terms(self, row: Any) -> tuple[float, float, str]:
-        budget, period_s, unit = row
-        if not (isinstance(budget, float) and 0 < budget < np.inf):
-            raise FormatError(f"{self.path} has no budget that can be used")
-        if period_s not in PERIODS.values() or not isinstance(unit, str):
-            raise FormatError(f"{self.path} has no period that can be used")
-        return budget, period_s, unit
+    def reset_clock(self, now: float) -> float:
+        """Believe that it is this time, although the ledger has seen later ones.
+
+        What was spent in later periods is charged to this one and to those that follow it: nothing
+        is given back. Needed for a clock that was ahead by up to 31 days; one that was further
+        ahead is found out without.
+
+        Returns
+        -------
+        float
+            When there is something to spend again: the beginning of a period, or `now`.
+        """
+        now = _time(now)
+        with self._open() as books:
+            charges, reading = books.charges, int(now // self.period_s)
+            if charges.current is not None and reading < charges.current:
+                books.move_to(reading)
+                books.commit(reading, 0.0)
+            period = charges.at(now)
+            while charges.left(period) <= 0:
+                period += 1
+            return max(now, period * self.period_s)
+
+    def _refusal(self, books: Books, period: int, cost: float, price: Fraction) -> str:
+        charges = books.charges
+        left = float(charges.left(period))
+        words = (
+            f"no new place is left: one costs epsilon {cost:g}, and {left:g} of {self.budget:g} "
+            f"is left in this period, {_when(period, self.period_s)}: nothing was reported"
+        )
+        if price > charges.budget:
+            return f"{words}. This budget is less than one report costs: it allows none"
+        later = charges.room_for(price, period)
+        if later > period + 1:
+            return (
+                f"{words}. The ledger's clock was ahead, and what was spent then is paid back in "
+                f"{later - period} periods, the last of {_when(later - 1, self.period_s)}"
+            )
+        return words
 
     @contextmanager
-    def _open(self, make: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open the file in a transaction of its own; what is not committed never was."""
+    def _open(self, new: Terms | None = None, make: bool = False) -> Iterator[Books]:
+        """Open the file in a transaction; what is not committed never was."""
         try:
-            new = make and not self.path.exists()
-            if new:
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            if make:
+                self._begin(new)
             elif self.path.stat().st_size == 0:
-                raise FormatError(
-                    f"{self.path} is empty: it is no ledger, or was one once; remove it to begin "
-                    "a new one"
-                )
+                raise FormatError(f"{self.path} is empty: it was a ledger once. {WAY_OUT}")
+            before = self.path.stat()
             file = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
         except FileNotFoundError:
             raise FormatError(f"ledger {self.path} is gone, and what it kept with it") from None
@@ -210,17 +233,16 @@ class Ledger:
             file.execute("PRAGMA synchronous = FULL")
             file.execute("PRAGMA secure_delete = ON")
             file.execute("BEGIN IMMEDIATE")
-            version = file.execute("PRAGMA user_version").fetchone()[0]
-            if new:
-                for statement in _SCHEMA.split(";")[:-1]:
-                    file.execute(statement)
-                file.execute(f"PRAGMA user_version = {_VERSION}")
-            elif version != _VERSION:
-                raise FormatError(f"{self.path} is not a ledger, or one of another version")
-            yield file
-            file.execute("COMMIT")
+            if not os.path.samestat(before, self.path.stat()):
+                raise FormatError(f"{self.path} was replaced while it was opened: try again")
+            books = Books(file, self.path, self._key, new if make else None)
+            if self._identity not in (None, hashlib.sha256(books.key).digest()):
+                raise FormatError(f"{self.path} is another ledger than it was. {WAY_OUT}")
+            yield books
         except sqlite3.Error as wrong:
             raise FormatError(f"ledger {self.path} cannot be used: {wrong}") from None
+        except OSError as wrong:
+            raise FormatError(f"ledger {self.path} cannot be used: {wrong.strerror}") from None
         except (ValueError, TypeError, ArithmeticError) as wrong:
             if isinstance(wrong, InputError):
                 raise
@@ -230,5 +252,50 @@ class Ledger:
                 with contextlib.suppress(sqlite3.Error):
                     file.execute("ROLLBACK")
             file.close()
-            if new and self.path.exists() and self.path.stat().st_size == 0:
-                self.path.unlink()
+
+    def _begin(self, new: Terms | None) -> None:
+        """Make an empty file for a new ledger, and its key first; refuse to begin one anew."""
+        here = self.path.exists()
+        if here and self.path.stat().st_size > 0:
+            return
+        if not here and not self._key.exists():
+            if new is None:
+                raise InputError("budget must be given for a new ledger, got none")
+            self._key.make()
+        if not self._key.exists():
+            raise FormatError(
+                f"{self.path} is empty: it is no ledger, or was one once; remove it to begin "
+                "a new one"
+            )
+        # Intent 0: nothing was ever spent. Somebody was killed before the ledger was made.
+        if self._key.read()[1].number > 0:
+            state = "is empty" if here else "is gone"
+            raise FormatError(
+                f"ledger {self.path} {state}, but its key is here: it has been used. {WAY_OUT}"
+            )
+        if new is None:
+            raise InputError("budget must be given for a new ledger, got none")
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _exact(name: str, value: float | Fraction) -> Fraction:
+    if isinstance(value, Fraction):
+        as_number(name, float(value))
+        return value
+    return Fraction(repr(as_number(name, value)))
+
+
+def _time(now: Any) -> float:
+    now = as_number("the time", now, above=-1e15)
+    if now > 1e15:
+        raise InputError("the time must be seconds since 1970, got something far beyond")
+    return float(now)
+
+
+def _when(period: int, period_s: float) -> str:
+    """Say when a period ends: in UTC, as periods are."""
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        end = datetime.fromtimestamp((period + 1) * period_s, UTC)
+        return f"which ends {end:%Y-%m-%d %H:%M} UTC"
+    return "which ends far from now"

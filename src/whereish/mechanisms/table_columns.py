@@ -1,0 +1,158 @@
+"""Which columns of a table are replaced, kept, counted and left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whereish.errors import InputError
+from whereish.mechanisms.mechanism import Mechanism
+
+_NAMES = {
+    "latlon": (("lat", "lon"), ("latitude", "longitude"), ("lat", "lng")),
+    "xy": (("x_km", "y_km"),),
+}
+_USERS = ("user", "user_id", "userid", "uid", "id", "taxi", "taxi_id", "device", "device_id")
+_ALL = "all"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is done with each column of a table.
+
+    Attributes
+    ----------
+    pair
+        The two that are replaced.
+    kinds
+        The columns of the new table, in the order of the old, and their polars types.
+    left_out
+        All others.
+    declared
+        Those of `kinds` that were named as user and time: refused only if they can be read as
+        the points.
+    checked
+        Those that were named to be kept: refused if they tell the points.
+    anyway
+        Those that are kept even so.
+    user
+        The one that says whose point it is, kept or only counted.
+    """
+
+    pair: tuple[str, str]
+    kinds: dict[str, Any]
+    left_out: tuple[str, ...]
+    declared: tuple[str, ...]
+    checked: tuple[str, ...]
+    anyway: tuple[str, ...]
+    user: str | None
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns to be read."""
+        return list(dict.fromkeys([*self.kinds, *([] if self.user is None else [self.user])]))
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns of the new table besides the points."""
+        return tuple(name for name in self.kinds if name not in self.pair)
+
+
+def choose(
+    schema: Any,
+    pair: tuple[str, str],
+    user: str | None,
+    time: str | None,
+    keep: str | Sequence[str],
+    keep_anyway: str | Sequence[str],
+    drop: str | Sequence[str],
+) -> Columns:
+    """Decide what is done with each column: what nobody has named is left out."""
+    import polars as pl
+
+    for name in (user, time):
+        if name is not None and name not in schema:
+            raise InputError(f"the table must have the column {name}, got none of that name")
+        if name is not None and name in pair:
+            raise InputError(f"column {name} is replaced: it cannot say who or when as well")
+    named = [name for name in (user, time) if name is not None]
+    left = _listed(schema, drop, [*pair, *named])
+    others = [name for name in schema if name not in (*pair, *named, *left)]
+    anyway = _listed(schema, keep_anyway, [*pair, *named, *left], others)
+    checked = _listed(schema, keep, [*pair, *left], others)
+    checked = [name for name in checked if name not in (*anyway, *named)]
+    kinds: dict[str, Any] = {}
+    for name, kind in schema.items():
+        if name in pair:
+            kinds[name] = pl.Float64()
+        elif name in (*named, *anyway, *checked):
+            # The categories of other rows, or of other columns, are not written with it.
+            kinds[name] = pl.String() if isinstance(kind, pl.Categorical | pl.Enum) else kind
+    return Columns(
+        pair,
+        kinds,
+        tuple(name for name in schema if name not in kinds),
+        tuple(named),
+        tuple(checked),
+        tuple(anyway),
+        user or next((name for name in schema if name.strip().lower() in _USERS), None),
+    )
+
+
+def _listed(
+    schema: Any, names: str | Sequence[str], taken: list[str], others: list[str] | None = None
+) -> list[str]:
+    """Return the columns that a list names; "all" are all others, where that is allowed."""
+    listed = [names] if isinstance(names, str) else list(names)
+    if others is not None and _ALL in listed and _ALL not in schema:
+        return others
+    for name in listed:
+        if not isinstance(name, str) or name not in schema or name in taken:
+            raise InputError(f"{name!r} must be another column of the table to be kept or dropped")
+    return list(dict.fromkeys(listed))
+
+
+def find_pair(
+    schema: Any, asked: tuple[str, str] | None, mechanism: Mechanism, text: bool
+) -> tuple[str, str]:
+    """Find the two columns of the points."""
+    lower: dict[str, str] = {}
+    for name in schema:
+        lower.setdefault(name.strip().lower(), name)
+    earth = mechanism.inputs.plane is not None
+    found: Any = asked
+    for first, second in _NAMES["latlon" if earth else "xy"] if asked is None else ():
+        if first in lower and second in lower:
+            found = (lower[first], lower[second])
+            break
+    two = isinstance(found, tuple | list) and len(found) == 2
+    if not two or any(name not in schema for name in found) or found[0] == found[1]:
+        wanted = "lat and lon" if earth else "x_km and y_km"
+        raise InputError(
+            f"the table must have the columns {wanted}, separated by commas, or others that are "
+            f"named, got {', '.join(map(str, list(schema)[:12]))}"
+        )
+    for name in found:
+        if not text and not schema[name].is_numeric():
+            raise InputError(f"column {name} must hold numbers, got {schema[name]}")
+    return found[0], found[1]
+
+
+def scan(file: Path) -> Any:
+    """Open a table lazily. What is text in a CSV stays the text it is: 01234 is no number."""
+    import polars as pl
+
+    if file.suffix.lower() == ".csv":
+        return pl.scan_csv(file, infer_schema=False, glob=False)
+    return pl.scan_parquet(file, glob=False)
+
+
+def size_of(table: Any, file: Path, columns: Columns) -> int:
+    """Return about how many bytes of memory the new table takes."""
+    import polars as pl
+
+    if file.suffix.lower() == ".csv":
+        return file.stat().st_size
+    return int(table.select(pl.len()).collect().item()) * (16 + 40 * len(columns.kept))

@@ -1,0 +1,262 @@
+"""Which columns of a table tell where its points are.
+
+A column tells if it can be read as the point (a number of degrees, an E7 integer, WKT, WKB,
+a geohash, an H3 cell), or if rows that are neighbours when the table is sorted by it lie nearer to
+each other than rows in a random order do. The second test needs no list of encodings: it finds any
+column whose order follows the points (projected coordinates, cell numbers, row numbers of a sorted
+table) and any whose equal values share a place (addresses, postcodes, names of stations).
+
+It finds no column that is unique to each row and keeps no order, such as a hash of the point, and
+none that tells for a few rows only. So a column is kept only if somebody has named it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from whereish.places import Array
+
+SAMPLE = 50_000  # rows that are looked at
+_SHARE = 0.1  # of the variance along some direction; what explains more is refused
+_SIGMAS = 5.0
+_ENOUGH = 20  # rows; with fewer an order says nothing
+_MOST_NUMBERS = 6  # in one text
+_SCALES = (1.0, 1e3, 1e5, 1e6, 1e7, math.pi / 180)
+_NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+_FORMS = {
+    "WKT": r"(?i)^\s*(SRID=\d+;)?\s*(MULTI)?(POINT|LINESTRING|POLYGON)\s*Z?M?\s*\(",
+    "GeoJSON": r"\"coordinates\"\s*:",
+    "WKB": r"(?i)^(01[0-9a-f]{2}0000[0-9a-f]{2}|0000000[1-7]|0020000[0-9a-f]{2})[0-9a-f]{32,}$",
+    "an H3 cell": r"(?i)^(0x)?0?8[0-9a-f]{14}$",
+    "a plus code": r"(?i)^[2-9CFGHJMPQRVWX]{4,8}\+[2-9CFGHJMPQRVWX]{0,7}$",
+    "an MGRS square": r"(?i)^\d{1,2}[C-X]\s?[A-Z]{2}\s?\d{2,5}\s?\d{0,5}$",
+}
+_BASE32 = "0123456789bcdefghjkmnpqrstuvwxyz"
+
+
+class Sample:
+    """A random sample of rows: those with the least of the keys that are drawn for them."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = list(columns)
+        self._keys = np.empty(0)
+        self._points = np.empty((0, 2))
+        self._frame: Any = None
+        self._rng = np.random.default_rng()
+
+    def add(self, points: Array, frame: Any) -> None:
+        """Take the rows of a batch that have a point."""
+        import polars as pl
+
+        known = np.isfinite(points).all(axis=1)
+        if not self._columns or not known.any():
+            return
+        named = frame.select(self._columns).filter(pl.Series(known))
+        self._frame = named if self._frame is None else pl.concat([self._frame, named])
+        self._points = np.concatenate([self._points, points[known]])
+        self._keys = np.concatenate([self._keys, self._rng.random(len(named))])
+        if len(self._keys) > SAMPLE:
+            least = np.argpartition(self._keys, SAMPLE)[:SAMPLE]
+            self._frame, self._points = self._frame[least], self._points[least]
+            self._keys = self._keys[least]
+
+    def rows(self) -> tuple[Array, Any]:
+        """Return the points and the columns of the sample; None for the latter if it is empty."""
+        return self._points, self._frame
+
+
+def telling(frame: Any, columns: Sequence[str], points: Array) -> dict[str, str]:
+    """Return which of these columns tell the points, and in what way.
+
+    Parameters
+    ----------
+    frame
+        A polars table with the columns: a sample of the rows.
+    points
+        (n, 2), the point of each row: latitude and longitude, or km in the plane.
+    """
+    found: dict[str, str] = {}
+    directions = _directions(points)
+    for name in columns:
+        series = frame[name]
+        if len(series) > 1 and series.n_unique() == 1:
+            continue  # a constant tells nothing
+        form = _form(series, points)
+        if form is not None:
+            found[name] = f"its values can be read as {form}"
+            continue
+        share = max((_explained(key, *directions) for key in _keys(series)), default=0.0)
+        if share > 0:
+            found[name] = f"its order or its equal values follow the points ({share:.0%})"
+    return found
+
+
+def reads_as_points(frame: Any, columns: Sequence[str], points: Array) -> dict[str, str]:
+    """Return which of these columns can be read as the points, whatever else they follow."""
+    found = {name: _form(frame[name], points) for name in columns}
+    return {name: f"its values can be read as {form}" for name, form in found.items() if form}
+
+
+def _directions(points: Array) -> tuple[list[Array], list[float]]:
+    """Rank the points along four directions, and say how far chance makes a column explain."""
+    from scipy.stats import rankdata
+
+    if len(points) < _ENOUGH:
+        return [], []
+    ranks = [rankdata(points[:, side]) for side in (0, 1)]
+    along = [*ranks, rankdata(ranks[0] + ranks[1]), rankdata(ranks[0] - ranks[1])]
+    along = [line for line in along if np.ptp(line) > 0]
+    rng = np.random.default_rng()
+    limits = []
+    for line in along:
+        chance = [_ratio(line[rng.permutation(len(line))]) for _ in range(20)]
+        limits.append(max(_SHARE, _SIGMAS * float(np.std(chance))))
+    return along, limits
+
+
+def _ratio(line: Array) -> float:
+    """Return von Neumann's ratio: 1 for a random order, near 0 where neighbours are alike."""
+    return float(np.square(np.diff(line)).mean() / (2 * line.var(ddof=1)))
+
+
+def _explained(key: Array, along: list[Array], limits: list[float]) -> float:
+    """Return how much of the points the order of some keys explains; 0 if chance may have."""
+    known = np.isfinite(key)
+    if known.sum() < _ENOUGH:
+        return 0.0
+    shuffled = np.random.default_rng().permutation(np.flatnonzero(known))  # ties in any order
+    order = shuffled[np.argsort(key[shuffled], kind="stable")]
+    most = 0.0
+    for line, limit in zip(along, limits, strict=True):
+        sorted_line = line[order]
+        if np.ptp(sorted_line) > 0:
+            share = 1 - _ratio(sorted_line)
+            # Fewer rows than the limit was found for: chance explains more.
+            if share > limit * math.sqrt(len(line) / len(order)):
+                most = max(most, share)
+    return most
+
+
+def _keys(series: Any) -> Iterator[Array]:
+    """Yield the orders a column has: of its values, and of the numbers that are in them."""
+    import polars as pl
+
+    kind = series.dtype
+    if isinstance(kind, pl.Struct):
+        for name in series.struct.fields:
+            yield from _keys(series.struct.field(name))
+        return
+    if isinstance(kind, pl.List | pl.Array):
+        items = series if isinstance(kind, pl.List) else series.arr.to_list()
+        for place in range(4):
+            yield from _keys(items.list.get(place, null_on_oob=True))
+        return
+    if kind == pl.Object or kind == pl.Null:
+        return
+    if kind == pl.Binary:
+        yield from _doubles(series)
+        series = series.bin.encode("hex")
+    if kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean:
+        plain = series if kind.is_numeric() else series.to_physical()
+        yield _floats(plain)
+        return
+    text = series.cast(pl.String)
+    yield _floats(text.rank("dense"))
+    for place, number in enumerate(_numbers(text)):
+        yield number
+        if place + 1 == _MOST_NUMBERS:
+            return
+
+
+def _numbers(text: Any) -> Iterator[Array]:
+    """Yield the first, second, ... number in each of some texts."""
+    import polars as pl
+
+    parts = text.str.extract_all(_NUMBER)
+    most = parts.list.len().max() or 0
+    for place in range(min(int(most), _MOST_NUMBERS)):
+        yield _floats(parts.list.get(place, null_on_oob=True).cast(pl.Float64, strict=False))
+
+
+def _floats(series: Any) -> Array:
+    import polars as pl
+
+    numbers: Array = series.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    return numbers
+
+
+def _doubles(series: Any) -> Iterator[Array]:
+    """Yield the two coordinates of points in WKB: the last 16 bytes."""
+    for order in ("<dd", ">dd"):
+        pairs = np.full((len(series), 2), np.nan)
+        for row, value in enumerate(series):
+            if value is not None and len(value) in (21, 25):
+                with contextlib.suppress(struct.error):
+                    pairs[row] = struct.unpack(order, value[-16:])
+        yield from (np.where(np.abs(side) < 1e9, side, np.nan) for side in pairs.T)
+
+
+def _form(series: Any, points: Array) -> str | None:
+    """Say as what the values of a column can be read as the points, if most of them can."""
+    import polars as pl
+
+    kind = series.dtype
+    if isinstance(kind, pl.Struct):
+        forms = (_form(series.struct.field(name), points) for name in series.struct.fields)
+        return next((form for form in forms if form), None)
+    if kind in (pl.Object, pl.Null, pl.Boolean) or kind.is_temporal():
+        return None
+    if isinstance(kind, pl.List | pl.Array):
+        items = series if isinstance(kind, pl.List) else series.arr.to_list()
+        series = items.cast(pl.List(pl.String)).list.join(",")
+    elif kind == pl.Binary:
+        series = series.bin.encode("hex")
+    text = series.cast(pl.String)
+    known = text.is_not_null().to_numpy()
+    if not known.any():
+        return None
+    for form, pattern in _FORMS.items():
+        if 5 * int(text.str.contains(pattern).sum()) >= 4 * int(known.sum()):
+            return form
+    if kind.is_integer() or kind == pl.String:
+        cells = series.cast(pl.UInt64, strict=False)
+        if 5 * int(((cells // 2**59) == 1).sum()) >= 4 * int(known.sum()):
+            return "an H3 cell"
+    if _are_coordinates(text, known, points):
+        return "a coordinate"
+    few = np.flatnonzero(known)[:500]
+    hashes = [_is_geohash(text[int(row)], points[row]) for row in few]
+    return "a geohash" if 5 * sum(hashes) >= 4 * len(few) else None
+
+
+def _are_coordinates(text: Any, known: Any, points: Array) -> bool:
+    """Whether some number in each text is a coordinate of the point, in a usual unit."""
+    near = 0.006  # two decimals
+    for number in _numbers(text):
+        for scale in _SCALES:
+            off = np.abs(number[:, None] - points * scale)
+            if 5 * int((off[known] <= near * scale).any(axis=1).sum()) >= 4 * int(known.sum()):
+                return True
+    return False
+
+
+def _is_geohash(value: str, point: Array) -> bool:
+    """Whether a text of five letters or more is the geohash of a point, or next to it."""
+    word = value.strip().lower()
+    if not 5 <= len(word) <= 12 or any(letter not in _BASE32 for letter in word):
+        return False
+    bounds = [[-180.0, 180.0], [-90.0, 90.0]]
+    bits = "".join(f"{_BASE32.index(letter):05b}" for letter in word)
+    for place, bit in enumerate(bits):
+        side = bounds[place % 2]
+        side[bit == "0"] = (side[0] + side[1]) / 2
+    return all(
+        low - (high - low) <= value <= high + (high - low)
+        for (low, high), value in zip(bounds, (point[1], point[0]), strict=True)
+    )

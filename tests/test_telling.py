@@ -1,0 +1,346 @@
+"""What of a table beside its points tells the points: other columns, and the order of rows."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import h3
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2, spearmanr
+from typer.testing import CliRunner
+
+import whereish as wh
+from whereish.cli import app
+from whereish.mechanisms import spool as spools
+from whereish.mechanisms.spool import Spool, permutation, shuffle_ties
+
+CITY = wh.embedded_city()
+MECHANISM = wh.exponential(CITY.places, 2.0)
+
+# Names under which coordinates are found in the tables of other programs.
+_WORDS = """
+latitude longitude Latitude LONGITUDE latitudeE7 longitudeE7 latE7 lonE6 lat_e7 latitudeDegrees
+pickupLatitude pickupLongitude pickup_latitude dropoffLat dropoff_lon startLat endLng origin_lat
+destLongitude home_lat work_lon homeLatitude gpsLat gpsLon GPSLatitude gps_position geoJSON
+geojson geo_json geometry geom the_geom wkb_geometry WKT wkt_point shape h3 h3index h3_index
+H3Index h3cell hex_id s2cell s2_cell_id quadkey geohash geohash7 geoHash latLng latlng lat_lng
+LatLon lnglat lonlat position pos coordinate coordinates coords xy point location loc place
+address street postcode zip plusCode plus_code olc mgrs utm_easting easting northing utmX utmY x y
+X_m mercator_x tile tileX breite laenge ycoord xcoord cell cellId poi station trip_start id_1
+rowid index Unnamed:_0 __index_level_0__
+"""
+NAMES = _WORDS.split()
+
+
+def points(rows: int, seed: int = 0) -> Any:
+    """Return points of a city, skewed: a few places have most of them."""
+    rng = np.random.default_rng(seed)
+    assert CITY.places.latlon is not None
+    often = rng.dirichlet(np.full(len(CITY.places), 0.5))
+    at = CITY.places.latlon[rng.choice(len(CITY.places), rows, p=often)]
+    return at + rng.uniform(-0.003, 0.003, at.shape)
+
+
+def run(*words: object) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+def test_no_column_is_kept_that_was_not_named(tmp_path: Path, kind: str) -> None:
+    assert len(NAMES) > 80
+    at = points(200)
+    source, out = tmp_path / f"in{kind}", tmp_path / f"out{kind}"
+    frame = pl.DataFrame(
+        {"lat": at[:, 0], "lon": at[:, 1]} | {name: at[:, 0] for name in NAMES if name}
+    )
+    if kind == ".csv":
+        frame.write_csv(source)
+    else:
+        frame.write_parquet(source, metadata={"where": str(at[0, 0])}, statistics="full")
+    made = wh.obfuscate_table(MECHANISM, source, out)
+    after = pl.read_csv(out) if kind == ".csv" else pl.read_parquet(out)
+    assert after.columns == ["lat", "lon"]
+    assert set(made.left_out) == set(NAMES)
+    assert made.kept == ()
+    # Nor is it anywhere else in the file: in metadata, statistics or names.
+    content = out.read_bytes()
+    for value in at[:50, 0].tolist():
+        assert struct.pack("<d", value) not in content
+        assert str(value).encode() not in content
+    assert b"where" not in content
+
+
+def test_the_command_says_what_is_left_out(tmp_path: Path) -> None:
+    at = points(300)
+    source, kernel = tmp_path / "in.csv", tmp_path / "k.whereish"
+    wh.save_mechanism(kernel, MECHANISM)
+    pl.DataFrame(
+        {"lat": at[:, 0], "lon": at[:, 1], "user": ["a"] * 300, "hexId": at[:, 0]}
+    ).write_csv(source)
+    done = run("obfuscate", kernel, source, "-o", tmp_path / "out.csv", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert "Left out: user, hexId" in done.stderr
+    assert "random order" in done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["order"], facts["kept"], facts["users"]) == ("shuffled", [], 1)
+    refused = run("obfuscate", kernel, source, "-o", tmp_path / "no.csv", "--keep", "hexId")
+    assert refused.exit_code == 2
+    assert "--keep-anyway" in refused.stderr
+    assert not (tmp_path / "no.csv").exists()
+    done = run("obfuscate", kernel, source, "-o", tmp_path / "a.csv", "--keep-anyway", "hexId")
+    assert done.exit_code == 0
+    assert "CAREFUL" in done.stderr
+    assert pl.read_csv(tmp_path / "a.csv").columns == ["lat", "lon", "hexId"]
+
+
+# What is named, and tells all the same ----------------------------------------------------------
+
+
+def geohash(lat: float, lon: float, letters: int) -> str:
+    """Return a geohash, by its definition."""
+    bits, low, high = "", [-180.0, -90.0], [180.0, 90.0]
+    for place in range(5 * letters):
+        side = place % 2
+        middle = (low[side] + high[side]) / 2
+        above = (lon, lat)[side] >= middle
+        bits += "01"[above]
+        (low if above else high)[side] = middle
+    alphabet = "0123456789bcdefghjkmnpqrstuvwxyz"
+    return "".join(alphabet[int(bits[i : i + 5], 2)] for i in range(0, len(bits), 5))
+
+
+def mercator(lat: float) -> float:
+    return 6378137 * math.log(math.tan(math.pi / 4 + math.radians(lat) / 2))
+
+
+ENCODINGS: dict[str, Any] = {
+    "degrees": lambda lat, lon: lat,
+    "rounded": lambda lat, lon: round(lat, 2),
+    "E7": lambda lat, lon: round(lon * 1e7),
+    "E6 as text": lambda lat, lon: str(round(lon * 1e6)),
+    "radians": lambda lat, lon: math.radians(lat),
+    "mercator": lambda lat, lon: mercator(lat),
+    "moved and negated": lambda lat, lon: 1000 - 17 * lon,
+    "both": lambda lat, lon: f"{lat:.5f}/{lon:.5f}",
+    "google maps": lambda lat, lon: f"https://maps.example/@{lat:.4f},{lon:.4f},17z",
+    "wkt": lambda lat, lon: f"POINT ({lon} {lat})",
+    "ewkt": lambda lat, lon: f"SRID=4326;POINT({lon} {lat})",
+    "wkb": lambda lat, lon: struct.pack("<BIdd", 1, 1, lon, lat),
+    "wkb hex": lambda lat, lon: struct.pack("<BIIdd", 1, 0x20000001, 4326, lon, lat).hex(),
+    "geojson": lambda lat, lon: json.dumps({"type": "Point", "coordinates": [lon, lat]}),
+    "struct": lambda lat, lon: {"a": 1, "b": lat},
+    "list": lambda lat, lon: [lon, lat],
+    "geohash": lambda lat, lon: geohash(lat, lon, 7),
+    "h3": lambda lat, lon: h3.latlng_to_cell(lat, lon, 9),
+    "h3 integer": lambda lat, lon: int(h3.latlng_to_cell(lat, lon, 9), 16),
+    "degrees and minutes": lambda lat, lon: f"{int(lat)}° {lat % 1 * 60:.3f}' N",
+    "a name for each place": lambda lat, lon: f"street {hash((round(lat, 3), round(lon, 3)))}",
+}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+@pytest.mark.parametrize("rows", [8, 3000])
+def test_columns_that_tell_are_refused_though_they_are_named(
+    tmp_path: Path, name: str, rows: int
+) -> None:
+    if (rows == 8 and name in ("mercator", "moved and negated", "degrees and minutes")) or (
+        rows == 8 and name.startswith("a name")
+    ):
+        return  # eight rows show no order
+    at = points(rows, seed=3)
+    encoded = [ENCODINGS[name](*point) for point in at.tolist()]
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    frame = pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "c": encoded})
+    frame.write_parquet(source)
+    for ask in ({"keep": ["c"]}, {"keep": ["all"]}):
+        with pytest.raises(wh.InputError, match=r"must not tell the true points.*: c \("):
+            wh.obfuscate_table(MECHANISM, source, out, **ask)  # type: ignore[arg-type]
+    assert not out.exists()
+    assert wh.obfuscate_table(MECHANISM, source, out, keep_anyway=["c"]).telling == ("c",)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_that_do_not_tell_are_kept(tmp_path: Path, seed: int) -> None:
+    """Independent of the points: kept, whatever they look like."""
+    rows = 4000
+    at, rng = points(rows, seed), np.random.default_rng(seed + 100)
+    other = rng.permutation(rows)
+    frame = pl.DataFrame(
+        {
+            "lat": at[:, 0],
+            "lon": at[:, 1],
+            "number": rng.normal(size=rows),
+            "kind": rng.choice(["walk", "bus", "48"], rows, p=[0.98, 0.01, 0.01]),
+            "flag": rng.random(rows) < 0.003,
+            "text": [f"n{i}, ok" for i in other],
+            "year": np.full(rows, 2024),
+            "nothing": pl.Series([None] * rows),
+            "id": other,
+            "few": pl.Series([None] * (rows - 30) + rng.normal(size=30).tolist()),
+        }
+    )
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    frame.write_parquet(source)
+    made = wh.obfuscate_table(MECHANISM, source, out, keep=["all"])
+    assert made.kept == tuple(frame.columns[2:])
+    same = pl.read_parquet(out).drop("lat", "lon").sort("id")
+    assert same.equals(frame.drop("lat", "lon").sort("id"))
+
+
+def test_a_user_may_have_one_place_but_not_be_one(tmp_path: Path) -> None:
+    at = points(400)
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    near = np.round(at, 2)
+    pl.DataFrame(
+        {
+            "lat": at[:, 0],
+            "lon": at[:, 1],
+            "who": [f"u{hash(tuple(place))}" for place in near.tolist()],
+            "where": [f"{lat:.3f} {lon:.3f}" for lat, lon in at.tolist()],
+        }
+    ).write_csv(source)
+    assert wh.obfuscate_table(MECHANISM, source, out, user="who").kept == ("who",)
+    with pytest.raises(wh.InputError, match="can be read as a coordinate"):
+        wh.obfuscate_table(MECHANISM, source, out, user="where")
+
+
+# The order of rows ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("held", [1 << 27, 20_000])
+def test_the_order_of_rows_tells_nothing(
+    tmp_path: Path, side: int, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table sorted by latitude (or longitude): the row number does not go with it any more."""
+    monkeypatch.setattr(spools.Spool.__init__, "__defaults__", (held,))
+    rows = 20_000
+    at = points(rows)
+    at = at[np.argsort(at[:, side])]
+    frame = pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "row": range(rows)})
+    source, out = tmp_path / "in.csv", tmp_path / "out.parquet"
+    frame.write_csv(source)
+    made = wh.obfuscate_table(MECHANISM, source, out, keep_anyway=["row"])
+    assert made.order == "shuffled"
+    after = pl.read_parquet(out)["row"].cast(pl.Int64).to_numpy()
+    assert sorted(after.tolist()) == list(range(rows))
+    # Its standard deviation is 1 / sqrt(rows): this is seven of them.
+    assert abs(spearmanr(np.arange(rows), after).statistic) < 0.05
+    assert abs(spearmanr(after[:-1], after[1:]).statistic) < 0.05
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_rows_stay_in_order_where_that_was_asked_for(tmp_path: Path) -> None:
+    at = points(500)
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "n": range(500)}).write_csv(source)
+    made = wh.obfuscate_table(MECHANISM, source, out, keep=["n"], shuffle=False)
+    assert made.order == "unchanged"
+    assert pl.read_csv(out)["n"].to_list() == list(range(500))
+
+
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+def test_a_table_sorted_by_time_stays_so_and_equal_times_do_not(tmp_path: Path, kind: str) -> None:
+    rows = 3000
+    at = points(rows)
+    times = np.arange(rows) // 100 + 95  # as text, 95 comes after 100
+    at[:100] = at[:100][np.argsort(at[:100, 0])]
+    frame = pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "t": times, "n": range(rows)})
+    source, out = tmp_path / f"in{kind}", tmp_path / "out.parquet"
+    frame.write_csv(source) if kind == ".csv" else frame.write_parquet(source)
+    made = wh.obfuscate_table(MECHANISM, source, out, time="t", keep_anyway=["n"])
+    after = pl.read_parquet(out).cast({"t": pl.Int64, "n": pl.Int64})
+    assert made.order == "time"
+    assert after["t"].to_list() == times.tolist()
+    assert after["n"].to_list() != frame["n"].to_list()
+    assert after.select("t", "n").sort("n").equals(frame.select("t", "n").cast(pl.Int64))
+    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=1)
+    shuffled.write_csv(source) if kind == ".csv" else shuffled.write_parquet(source)
+    made = wh.obfuscate_table(MECHANISM, source, out, time="t", keep_anyway=["n"])
+    assert made.order == "shuffled"
+
+
+@given(
+    runs=st.lists(st.integers(1, 9), min_size=1, max_size=12),
+    cuts=st.lists(st.integers(1, 9), min_size=1, max_size=5),
+)
+def test_ties_are_shuffled_within_their_run_wherever_batches_end(
+    runs: list[int], cuts: list[int]
+) -> None:
+    times = [run for run, length in enumerate(runs) for _ in range(length)]
+    frame = pl.DataFrame({"t": times, "n": range(len(times))})
+    pieces, start, turn = [], 0, 0
+    while start < len(frame):
+        pieces.append(frame[start : start + cuts[turn % len(cuts)]])
+        start, turn = start + cuts[turn % len(cuts)], turn + 1
+    after = pl.concat(list(shuffle_ties(iter(pieces), "t")))
+    assert after["t"].to_list() == times
+    assert after.sort("n").equals(frame)
+
+
+@pytest.mark.parametrize("held", [1 << 27, 10])
+def test_every_order_is_equally_likely(tmp_path: Path, held: int) -> None:
+    """All 24 orders of four rows come equally often, in memory and in parts on the disk."""
+    draws = 1200
+    seen: dict[tuple[int, ...], int] = {}
+    for _ in range(draws):
+        spool = Spool(tmp_path / "t", 40, True, held)
+        for row in range(4):
+            spool.add(pl.DataFrame({"n": [row]}))
+        order = tuple(pl.concat(list(spool.frames()))["n"].to_list())
+        spool.close()
+        seen[order] = seen.get(order, 0) + 1
+    assert set(map(len, seen)) == {4}
+    counts = np.array([*seen.values(), *[0] * (24 - len(seen))])
+    statistic = float(((counts - draws / 24) ** 2 / (draws / 24)).sum())
+    assert chi2.sf(statistic, 23) > 1e-9
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_order_is_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    real = os.urandom
+
+    def spied(size: int) -> bytes:
+        asked.append(size)
+        return real(size)
+
+    monkeypatch.setattr(os, "urandom", spied)
+    assert permutation(1000).tolist() != permutation(1000).tolist()
+    assert sum(asked) >= 16_000
+
+
+# Counts are of the file -------------------------------------------------------------------------
+
+
+def test_counts_are_of_the_whole_file_not_of_a_batch(tmp_path: Path) -> None:
+    rows = 350_000
+    at = points(rows)
+    at[:: rows // 7] = [49.5, 2.34]  # 8 of them
+    people = (np.arange(rows) % 1000).tolist()
+    frame = pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "user": people})
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    frame.write_parquet(source)
+    outside = len(range(0, rows, rows // 7))
+    with pytest.raises(wh.InputError, match=rf"^{outside} of 350,000 points must be inside"):
+        wh.obfuscate_table(MECHANISM, source, out)
+    made = wh.obfuscate_table(MECHANISM, source, out, outside="nearest")
+    assert (made.rows, made.outside, made.users, made.most_per_user) == (rows, outside, 1000, 350)
+    text = frame.cast(pl.String)
+    text[0, "lat"], text[rows - 1, "lon"] = "north", "west"
+    text.write_csv(tmp_path / "in.csv")
+    with pytest.raises(wh.InputError, match=r"2 of the values in 350,000 rows do not"):
+        wh.obfuscate_table(MECHANISM, tmp_path / "in.csv", out)
+    at[5, 0] = at[rows - 5, 0] = 95.0
+    pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1]}).write_parquet(source)
+    with pytest.raises(wh.InputError, match=r"2 of 350,000 rows are not"):
+        wh.obfuscate_table(MECHANISM, source, out)
