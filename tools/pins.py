@@ -1,0 +1,68 @@
+"""Pin every dependency by version and hash: `make pins` writes the three files anew.
+
+A hash is of a file that was published under that version: pip refuses any other. No address of a
+registry is written. Versions that are pinned already are kept unless `--upgrade` is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_HEAD = "# {what}\n# By name, version and hash, for every platform; made by `make pins`.\n"
+FILES = {
+    "constraints.txt": ("All that the project's environment holds", ("dev", "bench")),
+    "deploy/requirements.txt": ("All that a service needs to run", ()),
+}
+NODE = "requirements-node.txt"
+
+
+def versions(file: Path) -> str:
+    """Return the pins of a file without their hashes: what a compiler takes as constraints."""
+    found = re.findall(r"^([A-Za-z0-9_.-]+==\S+)", file.read_text() if file.exists() else "", re.M)
+    return "\n".join(found) + "\n"
+
+
+def compiled(source: str, kept: str, *options: str) -> str:
+    """Return the pins of a source, with the hashes of all files of each version."""
+    with tempfile.TemporaryDirectory() as place:
+        before, after = Path(place, "before.txt"), Path(place, "after.txt")
+        before.write_text(kept)
+        command = [
+            sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal",
+            "--python-version", "3.11", "--generate-hashes", "--no-emit-index-url",
+            "--no-emit-find-links", "--no-annotate", "--no-header", "-c", str(before),
+            *options, source, "-o", str(after),
+        ]  # fmt: skip
+        subprocess.run(command, check=True, cwd=ROOT)  # noqa: S603
+        return after.read_text()
+
+
+def main() -> None:
+    """Write the files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--upgrade", action="store_true", help="take the newest versions")
+    upgrade = parser.parse_args().upgrade
+    everything = "" if upgrade else versions(ROOT / "constraints.txt")
+    for name, (what, extras) in FILES.items():
+        options = [f"--extra={extra}" for extra in extras]
+        text = compiled("pyproject.toml", everything, *options)
+        (ROOT / name).write_text(_HEAD.format(what=what) + text)
+        everything = versions(ROOT / "constraints.txt")
+    node = re.search(r'^NODE = "(.+)"', (ROOT / "hatch_build.py").read_text(), re.M)
+    if node is None:
+        sys.exit("hatch_build.py names no Node.js")
+    with tempfile.TemporaryDirectory() as place:
+        wanted = Path(place, "node.in")
+        wanted.write_text(node[1] + "\n")
+        text = compiled(str(wanted), node[1] + "\n")
+    (ROOT / NODE).write_text(_HEAD.format(what="Node.js, where the machine has none") + text)
+
+
+if __name__ == "__main__":
+    main()
