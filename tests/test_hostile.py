@@ -7,7 +7,6 @@ import json
 import os
 import random
 import socket
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,11 +18,11 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from serving import Served, recipe, serving
+from serving import PATIENCE_S, Served, recipe, serving
 
 pytestmark = pytest.mark.heavy
 
-SECONDS = 2.0
+CPU_SECONDS = 2.0  # of the server, for anything that anybody may send
 HEADERS = {"content-type": "application/json"}
 
 
@@ -96,15 +95,11 @@ def test_two_hundred_bodies_are_answered_quickly_and_in_words(service: Served) -
     slow, silent = [], []
     with service.client() as client:
         for name, body in sent:
-            begun = time.perf_counter()
+            before = service.cpu_seconds()
             told = client.post("/v1/mechanisms", content=body, headers=HEADERS)
-            took = time.perf_counter() - begun
+            took = service.cpu_seconds() - before
             assert told.status_code < 500, (name, told.text)
-            if took > SECONDS:  # the machine is shared: once more
-                begun = time.perf_counter()
-                client.post("/v1/mechanisms", content=body, headers=HEADERS)
-                took = min(took, time.perf_counter() - begun)
-            if took > SECONDS:
+            if took > CPU_SECONDS:
                 slow.append((name, took))
             if told.status_code == 202:
                 client.delete(f"/v1/mechanisms/{told.json()['id']}")
@@ -149,7 +144,7 @@ def test_mangled_recipes_are_answered(service: Served) -> None:
 )  # fmt: skip
 def test_what_is_not_http_does_not_hurt(service: Served, request_: bytes) -> None:
     host, port = service.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=SECONDS) as wire:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as wire:
         answer = b""
         with contextlib.suppress(ConnectionError, TimeoutError):
             wire.sendall(request_)
@@ -169,14 +164,10 @@ def test_the_description_holds(service: Served) -> None:
     seen = Counter[int]()
 
     def check(case: Any) -> None:
-        begun = time.perf_counter()
-        told = case.call(timeout=10)
-        took = time.perf_counter() - begun
-        if took > SECONDS:  # the machine is shared: once more
-            begun = time.perf_counter()
-            told = case.call(timeout=10)
-            took = time.perf_counter() - begun
-        assert took < SECONDS, f"{took:.1f} s"
+        before = service.cpu_seconds()
+        told = case.call(timeout=PATIENCE_S)
+        took = service.cpu_seconds() - before
+        assert took < CPU_SECONDS, f"{took:.1f} s of work"
         # A description cannot say that a prior sums to 1: valid by it may be wrong all the same.
         case.validate_response(told, excluded_checks=[positive_data_acceptance])
         seen[told.status_code] += 1
@@ -208,11 +199,9 @@ def test_headers_without_an_end_are_cut_off(service: Served) -> None:
                 wire.sendall(b"a: b\r\n" * 1000)
                 sent += 6000
         assert sent < 2**26, "headers without an end were taken"
-    begun = time.perf_counter()
-    with socket.create_connection((host, int(port)), timeout=30) as wire:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as wire:
         wire.sendall(b"GET / HTTP/1.1\r\nX: ")
         assert b" 408 " in wire.recv(4096)
-    assert 8 < time.perf_counter() - begun < 20
 
 
 def test_large_bodies_do_not_stop_the_others(service: Served) -> None:
@@ -226,9 +215,10 @@ def test_large_bodies_do_not_stop_the_others(service: Served) -> None:
         sending = [pool.submit(send, i) for i in range(6)]
         slowest = 0.0
         while not all(one.done() for one in sending):
-            begun = time.perf_counter()
-            assert httpx.get(f"{service.url}/healthz", timeout=30).status_code == 200
-            slowest = max(slowest, time.perf_counter() - begun)
-            time.sleep(0.02)
+            # What the server does for others before it answers.
+            before = service.cpu_seconds()
+            told = httpx.get(f"{service.url}/healthz", timeout=PATIENCE_S)
+            assert told.status_code == 200
+            slowest = max(slowest, service.cpu_seconds() - before)
     assert {one.result() for one in sending} == {422}
-    assert slowest < SECONDS
+    assert slowest < CPU_SECONDS
