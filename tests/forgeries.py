@@ -265,6 +265,14 @@ def forged() -> dict[str, bytes]:
                         ("ratios_checked", 10**9), ("largest_snap_km", 0.0),
                         ("epsilon_unit", "per mile")):  # fmt: skip
         add(f"certificate: {name}", claim={name: claim})
+    wrong_kinds: list[tuple[str, Any]] = [
+        ("metric", "miles"), ("method", "x" * 500), ("solver", 3), ("versions", {"whereish": 3}),
+        ("quality_loss_km", "far"), ("repair_mix", [1]), ("seconds", True), ("gap", 1e300),
+    ]  # fmt: skip
+    for name, claim in wrong_kinds:
+        add(f"certificate: {name} {str(claim)[:20]}", claim={name: claim})
+    for name, value in (("quality_loss_km", 0.1), ("prior_sha256", "0" * 64)):
+        made[f"certificate with a prior: {name}"] = file_of(arrays, told, {**claimed, name: value})
     for text in ("", "x", "null", "[]", "3", '"text"', "{", "[" * 100_000, '{"epsilon":NaN}'):
         add(f"mechanism says {text[:20]}", say=text)
         add(f"certificate says {text[:20]}", claim=text)

@@ -237,7 +237,9 @@ def _check_claims(path: Path, claimed: dict[str, Any], fresh: dict[str, Any]) ->
     if set(claimed) != set(fresh):
         raise FormatError(f"{path}: its certificate is not of the form it must be")
     for name, value in claimed.items():
-        texts = value if isinstance(value, dict) else {name: value}
+        texts = {name: value}
+        if name == "versions" and value is not None:
+            texts = value if isinstance(value, dict) else {name: 0}
         for text in texts.values() if name in _WORDS else ():
             if text is not None and not (isinstance(text, str) and len(text) <= 200):
                 raise FormatError(f"{path}: its certificate says no words for {name}")
