@@ -187,6 +187,9 @@ export function checkProof(arrays, n, m) {
       part.values.every((number) => number >= 0 && number < most);
     if (!whole) fail("its proof is not of the form it must be");
   }
+  const { proof_left: left, proof_right: right } = arrays;
+  const itself = left.values.some((place, i) => place === right.values[i]);
+  if (left.values.length > m * n * (n - 1) || itself) fail("its proof is not of the form it must be");
 }
 
 /** Check the kinds of what is said about how it was built. */

@@ -407,7 +407,8 @@ def _places(name: str, arrays: dict[str, NDArray[Any]], told: dict[str, Any]) ->
 def _build(told: dict[str, Any]) -> Build:
     known = {field.name for field in fields(Build)}
     build = {name: value for name, value in told.items() if name in known}
-    notes = build.get("notes") or []
+    notes = build.get("notes")
+    notes = [] if notes is None else notes
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise FormatError("build.notes must be texts")
     build["notes"] = tuple(notes)
