@@ -227,7 +227,8 @@ def forged() -> dict[str, bytes]:
                                             "outputs_latlon": degrees[::-1].copy()})  # fmt: skip
     build = told["build"]
     kinds: list[tuple[str, Any]] = [("method", 3), ("method", None), ("solver", []),
-                        ("seconds", "1"), ("seconds", True), ("notes", "a"), ("notes", [1]),
+                        ("seconds", "1"), ("seconds", True), ("notes", "a"),
+                        ("notes", ""), ("notes", [1]),
                         ("gap", {})]  # fmt: skip
     for name, value in kinds:
         add(f"build.{name} {value!r}", say={"build": {**build, name: value}})
@@ -260,11 +261,22 @@ def forged() -> dict[str, bytes]:
     add("proof of places that are not there", {
         "proof_output": np.zeros(1, np.int32), "proof_left": np.full(1, n, np.int32),
         "proof_right": np.zeros(1, np.int32), "proof_value": np.ones(1)})  # fmt: skip
+    add("proof of a place beside itself", {
+        "proof_output": np.zeros(1, np.int32), "proof_left": np.ones(1, np.int32),
+        "proof_right": np.ones(1, np.int32), "proof_value": np.ones(1)})  # fmt: skip
     # The certificate and the texts.
     for name, claim in (("epsilon", 0.5), ("places", n + 1), ("outputs", 1), ("certified", False),
                         ("ratios_checked", 10**9), ("largest_snap_km", 0.0),
                         ("epsilon_unit", "per mile")):  # fmt: skip
         add(f"certificate: {name}", claim={name: claim})
+    wrong_kinds: list[tuple[str, Any]] = [
+        ("metric", "miles"), ("method", "x" * 500), ("solver", 3), ("versions", {"whereish": 3}),
+        ("quality_loss_km", "far"), ("repair_mix", [1]), ("seconds", True), ("gap", 1e300),
+    ]  # fmt: skip
+    for name, claim in wrong_kinds:
+        add(f"certificate: {name} {str(claim)[:20]}", claim={name: claim})
+    for name, value in (("quality_loss_km", 0.1), ("prior_sha256", "0" * 64)):
+        made[f"certificate with a prior: {name}"] = file_of(arrays, told, {**claimed, name: value})
     for text in ("", "x", "null", "[]", "3", '"text"', "{", "[" * 100_000, '{"epsilon":NaN}'):
         add(f"mechanism says {text[:20]}", say=text)
         add(f"certificate says {text[:20]}", claim=text)

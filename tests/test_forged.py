@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import shutil
@@ -17,6 +18,7 @@ import forgeries
 import whereish as wh
 from checks import broken_counts
 from littlesite import CHROMIUM, CLIENT, chromium, site
+from mangled import mangled
 from whereish.measures import Limits
 from whereish.mechanisms import mechanism_bytes
 
@@ -122,6 +124,31 @@ def test_ratios_are_decided_as_python_decides_them(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert json.loads(done.stdout) == expected
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node to run the client in")
+def test_what_is_changed_at_random_is_judged_alike(tmp_path: Path) -> None:
+    """The client takes what Python's audit takes, and nothing that Python cannot load."""
+    bases = [forgeries.honest_base(), *list(forgeries.honest().values())[::5]]
+    loaded, audited = set(), set()
+    for number, content in enumerate(mangled(bases, 700, 3)):
+        path = tmp_path / str(number)
+        path.write_bytes(content)
+        with contextlib.suppress(wh.FormatError, wh.GuaranteeError):
+            wh.load_mechanism(path)
+            loaded.add(str(number))
+            wh.audit_file(path)
+            audited.add(str(number))
+    assert 50 < len(audited) < 500
+    done = subprocess.run(
+        [str(NODE), str(CLIENT / "test" / "verdicts.js"), str(CLIENT / "whereish.js"),
+         str(tmp_path)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    said: dict[str, str] = json.loads(done.stdout)
+    taken = {number for number, word in said.items() if word.startswith("taken")}
+    assert audited <= taken <= loaded
+    assert {word for number, word in said.items() if number not in taken} == REFUSED
 
 
 @functools.cache

@@ -49,6 +49,8 @@ export class Mechanism {
   report(latitude: number, longitude: number, options?: { outside?: Outside }): Output;
   /** The radius within which a share of the reports falls, under the file's prior if it has one. */
   accuracyKm(share?: number): number;
+  /** How far off a report is on average under the file's prior; null where it holds none. */
+  qualityLossKm(): number | null;
 }
 
 export interface ReadOptions {

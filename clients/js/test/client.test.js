@@ -1,6 +1,7 @@
 // The parts of the client that no other language has: the ledger in a browser's storage, and the
 // wrapped geolocation. Run by tests/test_client.py with a file of a real mechanism.
 import assert from "node:assert/strict";
+import { createHash, createHmac, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
@@ -44,6 +45,16 @@ test("random bits are 63 and differ", () => {
   assert.ok(drawn.every((bits) => bits >= 0n && bits < 1n << 63n));
   assert.equal(new Set(drawn).size, 1000);
   assert.ok(drawn.some((bits) => bits >> 62n === 1n) && drawn.some((bits) => bits >> 62n === 0n));
+});
+
+test("SHA-256 and HMAC are what node says they are", async () => {
+  const { sha256, hmac } = await import("../whereish/sha256.js");
+  for (let length = 0; length < 300; length++) {
+    const bytes = randomBytes(length);
+    assert.equal(Buffer.from(sha256(bytes)).toString("hex"), createHash("sha256").update(bytes).digest("hex"));
+    const key = randomBytes(1 + (length % 100));
+    assert.equal(Buffer.from(hmac(key, bytes)).toString("hex"), createHmac("sha256", key).update(bytes).digest("hex"));
+  }
 });
 
 test("what is no place, point or bits is refused", () => {

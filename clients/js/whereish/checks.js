@@ -22,6 +22,12 @@ const BUILD_NUMBERS = [
   "repair_cost_km", "lower_bound_km", "gap", "program_gap",
 ];
 
+const CLAIMED_WORDS = ["method", "solver", "stopped", "prior_sha256", "created"];
+const CLAIMED_NUMBERS = [
+  "quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "rounding_mix", "repair_mix",
+  "repair_cost_km", "requested_dilation", "dilation", "seconds", "worst_slack",
+];
+
 const fail = (words) => {
   throw new FormatError(words);
 };
@@ -181,6 +187,9 @@ export function checkProof(arrays, n, m) {
       part.values.every((number) => number >= 0 && number < most);
     if (!whole) fail("its proof is not of the form it must be");
   }
+  const { proof_left: left, proof_right: right } = arrays;
+  const itself = left.values.some((place, i) => place === right.values[i]);
+  if (left.values.length > m * n * (n - 1) || itself) fail("its proof is not of the form it must be");
 }
 
 /** Check the kinds of what is said about how it was built. */
@@ -196,8 +205,25 @@ export function checkBuild(build) {
   if (!isArray(notes) || !notes.every((note) => typeof note === "string")) fail("build.notes must be texts");
 }
 
-/** Check what the certificate claims of what was worked out here. */
+/**
+ * Check the kinds of what the certificate says, and what it claims of all that was worked out here.
+ * Bounds, and losses of a file without a prior, stay claims: `whereish audit` works them out.
+ */
 export function checkClaims(claimed, found) {
+  const isWords = (value) => value === null || (typeof value === "string" && value.length <= 200);
+  for (const name of CLAIMED_WORDS) {
+    if (!isWords(claimed[name] ?? null)) fail(`its certificate says no words for ${name}`);
+  }
+  const versions = claimed.versions ?? {};
+  if (!isObject(versions) || !Object.values(versions).every(isWords)) {
+    fail("its certificate says no words for versions");
+  }
+  for (const name of CLAIMED_NUMBERS) {
+    const value = claimed[name] ?? null;
+    if (value !== null && !(isNumber(value) && Math.abs(value) < 1e15)) {
+      fail(`its certificate has no number for ${name}`);
+    }
+  }
   for (const [name, value] of Object.entries(found)) {
     const said = claimed[name];
     const agree =

@@ -39,7 +39,7 @@ function reader(kind, name) {
 
 let pageStorage;
 try {
-  pageStorage = globalThis.localStorage;
+  if (NATIVE) pageStorage = globalThis.localStorage; // node's warns whoever looks at it
 } catch {
   // Forbidden here: whoever wraps has to give one.
 }

@@ -11,6 +11,8 @@ import { abs, fillRandom, freeze, hex, hypot, isInteger, own, toNumber, U64 } fr
 import { sha256 } from "./sha256.js";
 
 const TOTAL = 1n << 63n;
+const EUCLIDEAN = "Euclidean distance between the places in their plane, in km";
+const GIVEN = "given in the file, for every pair of places";
 // Only this module has it: a Mechanism comes into being by being checked, and no other way.
 const CHECKED = Symbol("checked");
 
@@ -142,6 +144,19 @@ export class Mechanism {
     return parts.at(-1)[0];
   }
 
+  /** How far off a report is on average under the prior that the file holds; null without one. */
+  qualityLossKm() {
+    if (!this.#prior) return null;
+    let loss = 0;
+    for (let x = 0; x < this.places; x++) {
+      const row = this.countsOf(x);
+      for (let z = 0; z < this.reports; z++) {
+        loss += this.#prior[x] * this.#away(x, z) * (Number(row[z]) / 2 ** 63);
+      }
+    }
+    return loss;
+  }
+
   #away(x, z) {
     const { plane, latlon, xy } = this.#outputs;
     const same = !plane || (plane[0] === this.plane[0] && plane[1] === this.plane[1]);
@@ -209,11 +224,7 @@ export async function checkedMechanism({ arrays, texts, digest, signer }) {
   if (epsilon !== null) await auditRatios(counts, n, m, epsilon, xy, metric);
   const reachKm = inputs.cell ? Math.hypot(...inputs.cell) / 2 : furthestNeighbour(xy);
   const unit = epsilon === null ? null : metric ? "per unit of its own metric" : "per km";
-  checkClaims(certificate, {
-    certified: epsilon !== null, epsilon, epsilon_unit: unit, places: n, outputs: m,
-    ratios_checked: epsilon === null ? 0 : n * (n - 1) * m, largest_snap_km: reachKm,
-  });
-  return new Mechanism(CHECKED, {
+  const made = new Mechanism(CHECKED, {
     n, m, epsilon, unit, certificate, digest, signer, xy, sums, prior, reachKm,
     plane: inputs.plane && freeze(inputs.plane),
     cell: inputs.cell && freeze(inputs.cell),
@@ -222,6 +233,17 @@ export async function checkedMechanism({ arrays, texts, digest, signer }) {
       xy: arrays.outputs.values, latlon: arrays.outputs_latlon?.values ?? null, plane: outputs.plane,
     },
   });
+  const found = {
+    certified: epsilon !== null, epsilon, epsilon_unit: unit, places: n, outputs: m,
+    metric: epsilon === null ? null : metric ? GIVEN : EUCLIDEAN,
+    ratios_checked: epsilon === null ? 0 : n * (n - 1) * m, largest_snap_km: reachKm,
+  };
+  if (prior) {
+    found.prior_sha256 = hex(sha256(new Uint8Array(prior.buffer)));
+    found.quality_loss_km = made.qualityLossKm();
+  }
+  checkClaims(certificate, found);
+  return made;
 }
 
 const sameNumbers = (one, other) =>

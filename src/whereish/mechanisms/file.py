@@ -237,7 +237,9 @@ def _check_claims(path: Path, claimed: dict[str, Any], fresh: dict[str, Any]) ->
     if set(claimed) != set(fresh):
         raise FormatError(f"{path}: its certificate is not of the form it must be")
     for name, value in claimed.items():
-        texts = value if isinstance(value, dict) else {name: value}
+        texts = {name: value}
+        if name == "versions" and value is not None:
+            texts = value if isinstance(value, dict) else {name: 0}
         for text in texts.values() if name in _WORDS else ():
             if text is not None and not (isinstance(text, str) and len(text) <= 200):
                 raise FormatError(f"{path}: its certificate says no words for {name}")
@@ -405,7 +407,8 @@ def _places(name: str, arrays: dict[str, NDArray[Any]], told: dict[str, Any]) ->
 def _build(told: dict[str, Any]) -> Build:
     known = {field.name for field in fields(Build)}
     build = {name: value for name, value in told.items() if name in known}
-    notes = build.get("notes") or []
+    notes = build.get("notes")
+    notes = [] if notes is None else notes
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise FormatError("build.notes must be texts")
     build["notes"] = tuple(notes)
