@@ -227,7 +227,7 @@ async def test_an_answer_that_is_worked_on_has_all_the_time() -> None:
     await talk.send(GET)
     talk.after(1e6)
     assert not talk.over
-    assert talk.wire.waiting_since() is None
+    assert not talk.wire.is_waiting()
 
 
 @pytest.mark.parametrize(
@@ -389,8 +389,8 @@ async def test_an_address_has_its_share_and_no_more() -> None:
 
 def test_one_client_is_an_address_or_a_network_of_ipv6() -> None:
     class One:
-        def waiting_since(self) -> float | None:
-            return None
+        def is_waiting(self) -> bool:
+            return False
 
         check = drop = lambda *told: None
 

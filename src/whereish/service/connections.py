@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -31,8 +31,8 @@ def open_files() -> int | None:
 class Connection(Protocol):
     """What has to be known of a connection."""
 
-    def waiting_since(self) -> float | None:
-        """Return since when it waits for its client; None if the client waits for the server."""
+    def is_waiting(self) -> bool:
+        """Tell whether it waits for its client, and not the client for the server."""
 
     def check(self, now: float) -> None:
         """Close it if its time is up."""
@@ -50,8 +50,9 @@ class Connections:
         # at.
         self.most = most if descriptors is None else max(1, min(most, descriptors // 2))
         self._per_address = limits.connections_per_address
-        self._of: dict[str, set[Connection]] = {}
-        self._network: dict[Connection, str] = {}
+        # Both in the order in which they changed what they wait for: the longest wait comes first.
+        self._of: dict[str, OrderedDict[Connection, None]] = {}
+        self._network: OrderedDict[Connection, str] = OrderedDict()
         self.closed = Counter[str]()
 
     def __len__(self) -> int:
@@ -69,15 +70,22 @@ class Connections:
             if not self._make_room(largest) and not self._make_room(self._network):
                 self.closed["refused"] += 1
                 return False
-        self._of.setdefault(network, set()).add(connection)
+        self._of.setdefault(network, OrderedDict())[connection] = None
         self._network[connection] = network
         return True
+
+    def changed(self, connection: Connection) -> None:
+        """Note that a connection waits for something else from now on."""
+        network = self._network.get(connection)
+        if network is not None:
+            self._network.move_to_end(connection)
+            self._of[network].move_to_end(connection)
 
     def remove(self, connection: Connection) -> None:
         """Stop counting a connection."""
         network = self._network.pop(connection, None)
         if network is not None:
-            self._of[network].discard(connection)
+            del self._of[network][connection]
             if not self._of[network]:
                 del self._of[network]
 
@@ -97,11 +105,9 @@ class Connections:
 
     def _make_room(self, among: Iterable[Connection]) -> bool:
         """Close the one that has kept the server waiting longest; tell whether there was one."""
-        found = ((one.waiting_since(), one) for one in among)
-        waiting = [(since, one) for since, one in found if since is not None]
-        if not waiting:
+        longest = next((one for one in among if one.is_waiting()), None)
+        if longest is None:
             return False
-        longest = min(waiting, key=lambda told: told[0])[1]
         self.remove(longest)
         self.closed["for another"] += 1
         longest.drop()

@@ -323,17 +323,16 @@ class Wire(HttpToolsProtocol):
 
     def _enter(self, state: State) -> None:
         self.state, self._since = state, self.loop.time()
+        self._open.changed(self)
 
-    def waiting_since(self) -> float | None:
-        """Return since when the client keeps this connection waiting; None if it does not."""
+    def is_waiting(self) -> bool:
+        """Tell whether the client keeps this connection waiting."""
         if self.transport.get_write_buffer_size():
-            return self._moved if self.loop.time() - self._moved > _STALLED_S else None
+            return self.loop.time() - self._moved > _STALLED_S
         if self.state in (State.ANSWER, State.LAST, State.CLOSED):
-            return None
+            return False
         running = self._running
-        if running is not None and (running.response_started or running is not self._read):
-            return None
-        return self._since
+        return running is None or (not running.response_started and running is self._read)
 
     def check(self, now: float) -> None:
         """Close this connection if its client has had its time."""

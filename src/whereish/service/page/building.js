@@ -38,6 +38,7 @@ export async function have(order, title, done, again) {
   lost = null;
   const stop = new AbortController();
   const job = (state.job = { stop });
+  const begun = performance.now();
   tellBuilding(true, `${title}…`);
   let said = "It was cancelled.";
   const told = (now) => {
@@ -47,6 +48,7 @@ export async function have(order, title, done, again) {
   try {
     const { bytes, forgotten } = await api.build(order, { signal: stop.signal, askKey, told });
     const made = { mechanism: await readMechanism(bytes, { warn: false }), bytes, forgotten };
+    made.waited = (performance.now() - begun) / 1000;
     said = "It is built.";
     await done(made);
   } catch (wrong) {
@@ -83,6 +85,14 @@ export async function build() {
   }, build);
 }
 
+/** How long it took: what the person waited, and what of it was the search for the mechanism. */
+function howLong(waited, searched) {
+  if (waited === undefined) return searched ? [`The search took ${seconds(searched)}.`] : [];
+  const [all, part] = [seconds(waited), seconds(searched ?? 0)];
+  const whole = `Built in ${all}`;
+  return [!searched || all === part ? `${whole}.` : `${whole}; the search took ${part} of it.`];
+}
+
 /** Show what was built or opened; without a `prior` nobody knows how good it is. */
 export function showBuilt(built) {
   const { mechanism, prior } = built;
@@ -97,7 +107,7 @@ export function showBuilt(built) {
   if (!prior) {
     told.push("How far off reports are on average is not known: the file does not hold the prior.");
   } else if (state.profile.guessed) told.push("All places are taken as equally likely.");
-  if (certificate.seconds) told.push(`Built in ${seconds(certificate.seconds)}.`);
+  told.push(...howLong(built.waited, certificate.seconds));
   if (prior && state.profile.personal && !state.profile.guessed) {
     told.push("The file tells how likely you are where: keep it to yourself.");
   }

@@ -92,7 +92,7 @@ export function inFull(mechanism, fileName) {
   }
   if (told.stopped) good.push(`The search was stopped early (${told.stopped}).`);
   const by = SOLVERS[told.solver] ?? told.solver ?? told.method;
-  good.push(`Built in ${seconds(told.seconds ?? 0)} by ${by}, ` +
+  good.push(`The search took ${seconds(told.seconds ?? 0)}, by ${by}, ` +
     `${told.created ?? "at an unknown time"}, whereish ${told.versions?.whereish ?? "?"}.`);
   const plain = /^[\w.-]+$/.test(fileName);
   const command = element("pre",

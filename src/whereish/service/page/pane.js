@@ -91,9 +91,7 @@ export class Pane {
     this.#drawn = [];
     this.#overlay.setNames(stage.names);
     if (fit) this.fit();
-    this.#drawGround();
-    this.#map.set("usual", scene.usual(stage.inputs, stage.usual, this.#theme));
-    this.#drawDots();
+    this.#redraw();
   }
 
   fit() {
@@ -144,14 +142,22 @@ export class Pane {
   setTheme(theme) {
     this.#theme = theme;
     this.#map.setTheme(theme);
-    if (!this.#scene) return;
-    this.show({ ...this.#scene }, { fit: false });
+    this.#redraw();
   }
 
   async setBackdrop(backdrop) {
     this.#seeThrough = Boolean(backdrop) && this.#map.drawsTiles;
     await this.#map.setBackdrop(backdrop);
     this.#drawGround();
+  }
+
+  /** Draw everything that `paint` does not: also the reports drawn so far, in the theme of now. */
+  #redraw() {
+    if (!this.#scene) return;
+    const { inputs, usual } = this.#scene;
+    this.#drawGround();
+    this.#map.set("usual", scene.usual(inputs, usual, this.#theme));
+    this.#drawDots();
   }
 
   #drawGround() {
