@@ -170,7 +170,7 @@ def obfuscate(
 
 
 def _take_back_ctrl_c() -> None:
-    """Have Ctrl-C come to Python: polars takes it when imported, until a file is read to its end."""
+    """Have Ctrl-C come to Python: polars takes it when imported, and holds it while it reads."""
     import polars  # noqa: F401  (before the handler is set again)
 
     handler = signal.getsignal(signal.SIGINT)
