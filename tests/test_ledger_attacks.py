@@ -308,12 +308,14 @@ def operate():
         os.write(1, b"handed\n")
 
 def child(kill_at):
-    seen = 0
+    seen, times = 0, {}
     def trace(frame, event, argument):
         nonlocal seen
         if os.path.basename(frame.f_code.co_filename) not in FILES:
             return None
-        if event == "line":
+        line = (frame.f_code.co_filename, frame.f_lineno)
+        times[line] = times.get(line, 0) + (event == "line")
+        if event == "line" and times[line] <= 2:  # the rest of a loop is as its beginning
             if seen == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
             seen += 1

@@ -139,6 +139,8 @@ ENCODINGS: dict[str, Any] = {
     "geojson": lambda lat, lon: json.dumps({"type": "Point", "coordinates": [lon, lat]}),
     "struct": lambda lat, lon: {"a": 1, "b": lat},
     "list": lambda lat, lon: [lon, lat],
+    "list of structs": lambda lat, lon: [{"u": "x", "v": lon}],
+    "list of lists": lambda lat, lon: [[lon, lat], [1.0]],
     "geohash": lambda lat, lon: geohash(lat, lon, 7),
     "h3": lambda lat, lon: h3.latlng_to_cell(lat, lon, 9),
     "h3 integer": lambda lat, lon: int(h3.latlng_to_cell(lat, lon, 9), 16),
@@ -185,6 +187,9 @@ def test_columns_that_do_not_tell_are_kept(tmp_path: Path, seed: int) -> None:
             "year": np.full(rows, 2024),
             "nothing": pl.Series([None] * rows),
             "id": other,
+            "nested": [[{"a": int(x)}] for x in other],
+            "lists": [[[int(x)], []] for x in other],
+            "bytes": [int(x).to_bytes(3, "little") for x in other],
             "few": pl.Series([None] * (rows - 30) + rng.normal(size=30).tolist()),
         }
     )
@@ -211,6 +216,11 @@ def test_a_user_may_have_one_place_but_not_be_one(tmp_path: Path) -> None:
     assert wh.obfuscate_table(MECHANISM, source, out, user="who").kept == ("who",)
     with pytest.raises(wh.InputError, match="can be read as a coordinate"):
         wh.obfuscate_table(MECHANISM, source, out, user="where")
+    nested = pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "id": [[1]] * len(at)})
+    nested.write_parquet(tmp_path / "in.parquet")
+    assert wh.obfuscate_table(MECHANISM, tmp_path / "in.parquet", out).user is None
+    with pytest.raises(wh.InputError, match="one value a row"):
+        wh.obfuscate_table(MECHANISM, tmp_path / "in.parquet", out, user="id")
 
 
 # The order of rows ------------------------------------------------------------------------------

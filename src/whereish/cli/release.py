@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -134,6 +136,7 @@ def obfuscate(
             raise InputError(f"columns must be two names, LAT,LON, got {columns!r}")
         pair = (names[0], names[1])
     mechanism, _ = wh.load_mechanism(source)
+    _take_back_ctrl_c()
     start = time.perf_counter()
     with waiting(f"obfuscating {table.name}") as tell:
         made = wh.obfuscate_table(
@@ -164,6 +167,15 @@ def obfuscate(
         say("Careful: if these are points of one person, k of them cost k epsilon.")
     if as_json:
         emit({**vars(made), "output": str(output), "seconds": seconds})
+
+
+def _take_back_ctrl_c() -> None:
+    """Have Ctrl-C come to Python: polars takes it when imported, and holds it while it reads."""
+    import polars  # noqa: F401  (before the handler is set again)
+
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
 
 
 def _say_columns(made: wh.Obfuscated, time_column: str | None) -> None:

@@ -77,6 +77,8 @@ def choose(
             raise InputError(f"the table must have the column {name}, got none of that name")
         if name is not None and name in pair:
             raise InputError(f"column {name} is replaced: it cannot say who or when as well")
+        if name is not None and schema[name].is_nested():
+            raise InputError(f"column {name} must hold one value a row to say who or when")
     named = [name for name in (user, time) if name is not None]
     left = _listed(schema, drop, [*pair, *named])
     others = [name for name in schema if name not in (*pair, *named, *left)]
@@ -97,8 +99,16 @@ def choose(
         tuple(named),
         tuple(checked),
         tuple(anyway),
-        user or next((name for name in schema if name.strip().lower() in _USERS), None),
+        user or _usual_user(schema),
     )
+
+
+def _usual_user(schema: Any) -> str | None:
+    """Return a column that has a usual name of one that says whose a point is."""
+    for name, kind in schema.items():
+        if name.strip().lower() in _USERS and not kind.is_nested():
+            return str(name)
+    return None
 
 
 def _listed(

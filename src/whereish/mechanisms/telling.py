@@ -214,6 +214,9 @@ def _form(series: Any, points: Array) -> str | None:
         return None
     if isinstance(kind, pl.List | pl.Array):
         items = series if isinstance(kind, pl.List) else series.arr.to_list()
+        if items.dtype.inner.is_nested() or items.dtype.inner == pl.Binary:
+            parts = (_form(items.list.get(at, null_on_oob=True), points) for at in range(4))
+            return next((form for form in parts if form), None)
         series = items.cast(pl.List(pl.String)).list.join(",")
     elif kind == pl.Binary:
         series = series.bin.encode("hex")

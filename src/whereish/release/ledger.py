@@ -281,7 +281,10 @@ class Ledger:
 
 def _exact(name: str, value: float | Fraction) -> Fraction:
     if isinstance(value, Fraction):
-        as_number(name, float(value))
+        try:
+            as_number(name, float(value))
+        except OverflowError:
+            raise InputError(f"{name} must be a number, got one that is too large") from None
         return value
     return Fraction(repr(as_number(name, value)))
 

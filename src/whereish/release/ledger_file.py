@@ -66,6 +66,7 @@ class Books:
         version = file.execute("PRAGMA user_version").fetchone()[0]
         tables = file.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
         if tables == 0 and new is not None:
+            check_private(path)
             self.key, intent = key.read()
             if intent.number > 0:
                 raise FormatError(f"{path} is empty, but its key has been used. {WAY_OUT}")

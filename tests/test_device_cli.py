@@ -1,0 +1,180 @@
+"""The commands of a device: no other process, and no history, sees where it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import whereish as wh
+from whereish.cli import app
+from whereish.release import Ledger
+
+CITY = wh.embedded_city()
+POINT = "48.8712345,2.3412345"
+DIGITS = ("8712345", "3412345")  # no place has these
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    path = tmp_path / "k.whereish"
+    wh.save_mechanism(path, wh.exponential(CITY.places, 1.07))
+    return path
+
+
+def run(*words: object, given: str | None = None) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words], input=given)
+
+
+def silent(done: Any) -> None:
+    """No output holds the true point."""
+    for digits in DIGITS:
+        assert digits not in done.stderr + done.stdout
+
+
+def test_the_point_comes_from_standard_input(kernel: Path, tmp_path: Path) -> None:
+    ask = ("report", kernel, "--ledger", tmp_path / "l")
+    done = run(*ask, "--new-places", 3, "--json", given=POINT + "\nmore\n")
+    assert done.exit_code == 0, done.stderr
+    silent(done)
+    assert "Careful" not in done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["cost"], facts["budget"], facts["new_places_left"]) == (1.07, 3.21, 2)
+    same = run(*ask, "--at", "-", "--json", given=POINT)
+    assert json.loads(same.stdout)["output"] == facts["output"]
+    assert json.loads(same.stdout)["cost"] == 0.0
+    assert "Careful" not in same.stderr
+
+
+def test_at_works_and_warns(kernel: Path, tmp_path: Path) -> None:
+    done = run("report", kernel, "--at", POINT, "--ledger", tmp_path / "l", "--budget", "3.2")
+    assert done.exit_code == 0, done.stderr
+    assert "Careful: what follows --at is seen by other programs" in done.stderr
+    silent(done)
+
+
+@pytest.mark.parametrize(
+    "given", ["", "\n", "48.8712345", "48.8712345;2.3412345", "north,2.3412345", "9" * 5000,
+              "48.8712345,202.3412345", "nan,nan", "10.8712345,2.3412345"],
+)  # fmt: skip
+def test_points_that_are_none_are_refused_and_not_repeated(
+    kernel: Path, tmp_path: Path, given: str
+) -> None:
+    done = run("report", kernel, "--ledger", tmp_path / "l", "--new-places", 1, given=given)
+    assert done.exit_code == 2
+    silent(done)
+    assert "10.87" not in done.stderr
+    assert "999" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_at_a_terminal_it_is_asked_for_and_not_shown(kernel: Path, tmp_path: Path) -> None:
+    """A real terminal, and the arguments that other processes see."""
+    master, slave = pty.openpty()
+    code = "from whereish.cli import main; main()"
+    words = ["report", str(kernel), "--ledger", str(tmp_path / "l"), "--new-places", "2", "--json"]
+    worker = subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        stdin=slave, stdout=subprocess.PIPE, stderr=slave, start_new_session=True,
+    )  # fmt: skip
+    os.close(slave)
+    said = b""
+    while b"LAT,LON" not in said:
+        said += os.read(master, 1000)
+    line = Path(f"/proc/{worker.pid}/cmdline")
+    if line.exists():
+        assert b"48.87" not in line.read_bytes()
+    # The prompt comes after echo was switched off.
+    os.write(master, POINT.encode() + b"\n")
+    assert worker.stdout is not None
+    answer = worker.stdout.read()
+    assert worker.wait() == 0
+    try:
+        while more := os.read(master, 1000):
+            said += more
+    except OSError:
+        pass  # the other side is closed
+    os.close(master)
+    worker.stdout.close()
+    for digits in DIGITS:
+        assert digits.encode() not in said + answer
+    assert json.loads(answer)["fresh"]
+
+
+@pytest.mark.parametrize(
+    ("words", "budget", "period_s"),
+    [
+        (["--new-places", "3"], 3.21, 86400),
+        (["--new-places", "3", "--period", "hour"], 3.21, 3600),
+        (["--budget", "3 new places a day"], 3.21, 86400),
+        (["--budget", "3 places"], 3.21, 86400),
+        (["--budget", "1 new place per week"], 1.07, 7 * 86400),
+        (["--budget", "2 places an hour"], 2.14, 3600),
+        (["--budget", "3.2"], 3.2, 86400),
+    ],
+)
+def test_budgets_in_words(
+    kernel: Path, tmp_path: Path, words: list[str], budget: float, period_s: float
+) -> None:
+    done = run("report", kernel, "--ledger", tmp_path / "l", *words, given=POINT)
+    assert done.exit_code == 0, done.stderr
+    ledger = Ledger(tmp_path / "l")
+    assert (ledger.budget, ledger.period_s) == (budget, period_s)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--budget", "some places"],
+        ["--budget", "3 places a month"],
+        ["--budget", "3 places a day", "--period", "hour"],
+        ["--budget", "3 places a day", "--new-places", "3"],
+        ["--budget", "3.2", "--new-places", "3"],
+        ["--budget", "0 places"],
+        ["--budget", "nan"],
+        ["--new-places", "0"],
+        [],
+    ],
+)
+def test_budgets_that_are_none(kernel: Path, tmp_path: Path, words: list[str]) -> None:
+    done = run("report", kernel, "--ledger", tmp_path / "l", *words, given=POINT)
+    assert done.exit_code == 2
+    assert not (tmp_path / "l").exists()
+    silent(done)
+
+
+def test_three_new_places_a_day_are_three(kernel: Path, tmp_path: Path) -> None:
+    """What README shows: three new places, not two; and the refusal says until when."""
+    assert CITY.places.latlon is not None
+    ask = ("report", kernel, "--ledger", tmp_path / "l")
+    codes = []
+    for number, point in enumerate(CITY.places.latlon[:4].tolist()):
+        more = ("--new-places", 3) if number == 0 else ()
+        done = run(*ask, *more, given=f"{point[0]},{point[1]}")
+        codes.append(done.exit_code)
+    assert codes == [0, 0, 0, 5]
+    assert "no new place is left" in done.stderr
+    assert "UTC: nothing was reported" in done.stderr
+
+
+def test_the_ledger_can_be_looked_at_and_its_clock_reset(kernel: Path, tmp_path: Path) -> None:
+    path = tmp_path / "l"
+    ledger = Ledger(path, 3.0)
+    now = time.time()
+    ledger.spend("m", 1, 3.0, now + 20 * 86400, lambda: 1)
+    before = json.loads(run("ledger", "show", path, "--json").stdout)
+    assert before["left"] == 0.0
+    done = run("ledger", "reset-clock", path)
+    assert done.exit_code == 0, done.stderr
+    assert ledger.spent(now) == 3.0
+    assert ledger.spent(now + 2 * 86400) == 0.0
+    assert run("ledger", "show", tmp_path / "no").exit_code == 2
+    assert not (tmp_path / "no").exists()
