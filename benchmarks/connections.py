@@ -4,8 +4,9 @@
 
 Each attack runs for so many seconds in a process of its own against a server on loopback, and ends
 by itself. Meanwhile another client asks `/healthz` ten times a second, each time over a new
-connection from the same address as the attacker, which is the hardest case. The memory is the
-server's own (RSS).
+connection from the same address as the attacker, which is the hardest case; with `--per-address N`
+from another address (127.0.0.2, on Linux), and the server allows N connections an address. The
+memory is the server's own (RSS).
 """
 
 from __future__ import annotations
@@ -175,11 +176,11 @@ def attack(name: str, port: int, seconds: float, width: int) -> None:
     asyncio.run(run())
 
 
-async def health(port: int) -> float:
+async def health(port: int, source: tuple[str, int] | None) -> float:
     """Return the seconds that a health check takes over a new connection."""
     begun = time.perf_counter()
     async with asyncio.timeout(_PATIENCE_S):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=source)
         try:
             writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
             answer = await reader.read(4096)
@@ -205,14 +206,16 @@ def sockets(pid: int) -> int:
     return count
 
 
-async def measure(pid: int, port: int, attacker: Any, most_mb: float) -> str:
+async def measure(
+    pid: int, port: int, attacker: Any, most_mb: float, source: tuple[str, int] | None
+) -> str:
     """Ask while the attack lasts; stop it if the server takes too much of this machine."""
     took: list[float] = []
     failed, most, open_ = 0, rss_mb(pid), 0
     before = most
     while attacker.is_alive():
         try:
-            took.append(await health(port))
+            took.append(await health(port, source))
         except (OSError, TimeoutError):
             failed += 1
         most, open_ = max(most, rss_mb(pid)), max(open_, sockets(pid))
@@ -236,19 +239,25 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=2100)
     parser.add_argument("--most-mb", type=float, default=2000.0)
     parser.add_argument("--no-keys", action="store_true", help="a server that asks for no key")
+    parser.add_argument("--per-address", type=int, help="connections an address may have")
     flags = parser.parse_args()
+    capped: tuple[str, ...] = ()
+    source = None
+    if flags.per_address is not None:
+        capped = ("--connections-per-address", str(flags.per_address))
+        source = ("127.0.0.2", 0)
     seconds, width = min(flags.seconds, 600.0), min(flags.connections, 5000)
     for name in flags.attack:
         with tempfile.TemporaryDirectory() as folder:
             if not flags.no_keys:
                 keys(Path(folder), "add", "somebody")
-            with serving(Path(folder), "--log-level", "error") as service:
+            with serving(Path(folder), "--log-level", "error", *capped) as service:
                 port = int(service.url.rsplit(":", 1)[1])
                 attacker = multiprocessing.get_context("spawn").Process(
                     target=attack, args=(name, port, seconds, width), daemon=True
                 )
                 attacker.start()
-                told = asyncio.run(measure(service.pid, port, attacker, flags.most_mb))
+                told = asyncio.run(measure(service.pid, port, attacker, flags.most_mb, source))
                 attacker.join()
                 print(f"{name:14s} {told}", flush=True)
 
