@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whereish.errors import FormatError, GuaranteeError, InputError
+from whereish.errors import FormatError, GuaranteeError, InputError, described
 from whereish.files import write_whole
 from whereish.measures import Proof
 from whereish.mechanisms.build import Build
@@ -69,7 +69,7 @@ def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | No
         If the integers do not have the epsilon. Nothing is written.
     """
     if not isinstance(path, str | Path):
-        raise InputError(f"output must be the name of a file, got {path!r}")
+        raise InputError(f"output must be the name of a file, got {described(path)}")
     write_whole(path, mechanism_bytes(mechanism, prior), private=True)
 
 
@@ -260,7 +260,7 @@ def is_mechanism_file(path: str | Path) -> bool:
 
 def _read(path: str | Path) -> tuple[Path, bytes]:
     if not isinstance(path, str | Path):
-        raise InputError(f"mechanism must be the name of a file, got {path!r}")
+        raise InputError(f"mechanism must be the name of a file, got {described(path)}")
     file = Path(path)
     try:
         if not file.is_file():
