@@ -168,6 +168,8 @@ def optimal(
     except SolveError as late:
         if not ours or not (isinstance(late, OutOfTimeError) or setting.deadline.passed):
             raise
+        if announce is not None and "spanner" not in setting.__dict__:
+            announce(chosen)
         return _unsearched(closed(), weights, setting, time.perf_counter() - start, str(late))
     if best.build.stopped is None:
         return best

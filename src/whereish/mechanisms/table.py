@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from whereish.errors import FormatError, InputError, WhereishError
+from whereish.errors import FormatError, InputError, WhereishError, described
 from whereish.files import check_writable
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.spool import Spool, is_sorted, shuffle_ties
