@@ -326,3 +326,45 @@ def test_released_mechanisms_survive_pickling_and_telling() -> None:
     assert mechanism.build is before
     assert mechanism.proof is None
     assert far.build.lower_bound_km is not None
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"claimed": {"places": 7}},
+        {"claimed": {"outputs": 5}},
+        {"claimed": {"epsilon": 0.5}},
+        {"claimed": {"certified": False}},
+        {"claimed": {"ratios_checked": 1}},
+        {"claimed": {"largest_snap_km": 0.0}},
+        {"claimed": {"quality_loss_km": 0.1}},
+        {"claimed": {"lower_bound_km": 0.9}},
+        {"claimed": {"gap": 0.0}},
+        {"claimed": {"prior_sha256": "0" * 64}},
+        {"claimed": {"seconds": 1e300}},
+        {"claimed": {"method": 7}},
+        {"claimed": {"created": "x" * 500}},
+        {"claimed": {"more": 1}},
+        {"told": {"build": {"method": 3}}},
+        {"arrays": {"proof_value": np.full(3, -1.0)}},
+        {"arrays": {"counts": np.full((6, 6), 2**60, np.uint64)}},
+    ],
+)
+def test_false_claims_are_found_before_the_ratios_are_checked(
+    file: Path, forged: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is cheap comes first: a hostile file must not cost minutes."""
+    some.forge(file, **forged)
+    for name in ("audit_counts", "Limits"):
+        monkeypatch.setattr(
+            f"whereish.mechanisms.mechanism.{name}", lambda *told: pytest.fail("it was audited")
+        )
+    with pytest.raises((wh.FormatError, wh.GuaranteeError)):
+        wh.audit_file(file)
+
+
+def test_the_names_of_claims_are_those_of_a_certificate(file: Path) -> None:
+    from whereish.mechanisms.claims import CLAIMS
+
+    mechanism, prior = wh.load_mechanism(file)
+    assert set(wh.certify(mechanism, prior)) == set(wh.certify(mechanism)) == CLAIMS

@@ -188,12 +188,15 @@ GRID, PRIOR = some.grid(2, 2), [0.1, 0.2, 0.3, 0.4]
             lambda: wh.optimal(GRID, [0.1, 0.2, 0.3, math.nan], 1.0),
             r"prior must be finite, got nan at \[3",
         ),
-        (lambda: wh.optimal(GRID, [0.5, 0.6, -0.1, 0.0], 1.0), r"non-negative, got -0.1 at \[2\]"),
+        (
+            lambda: wh.optimal(GRID, [0.5, 0.6, -0.1, 0.0], 1.0),
+            r"non-negative, and the number at \[2\]",
+        ),
         (
             lambda: wh.optimal(GRID, [0.1, 0.2, 0.3, 0.5], 1.0),
-            "prior must sum to 1, got a sum of 1.1",
+            "prior must sum to 1, and it sums to more",
         ),
-        (lambda: wh.optimal(GRID, [0.0] * 4, 1.0), "prior must sum to 1, got a sum of 0"),
+        (lambda: wh.optimal(GRID, [0.0] * 4, 1.0), "prior must sum to 1, and it sums to less"),
         (lambda: wh.optimal(GRID, [0.5, 0.5], 1.0), "prior must be 4 numbers, got 2"),
         (lambda: wh.optimal(GRID, "uniform", 1.0), "prior must be 4 numbers, got 'uniform'"),
         (

@@ -8,7 +8,7 @@ import socket
 import time
 from typing import Any
 
-from whereish.errors import InputError, SolveError
+from whereish.errors import InputError, SolveError, described
 
 _KNOCKS = 5
 _SETTINGS = 4  # the frame with which both sides of HTTP/2 begin
@@ -26,7 +26,9 @@ def join_cluster(address: str) -> Any:
         If Ray is not installed, or nobody answers.
     """
     if not isinstance(address, str) or not address:
-        raise InputError(f"cluster must be auto, or HOST:PORT of a Ray cluster, got {address!r}")
+        raise InputError(
+            f"cluster must be auto, or HOST:PORT of a Ray cluster, got {described(address)}"
+        )
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError:

@@ -13,6 +13,13 @@ A message says what must hold, what came and, where it helps, what to do next. E
 and HTTP statuses belong to the doors, not here.
 """
 
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any
+
+_MOST_DIGITS = 3
+
 
 class WhereishError(Exception):
     """Anything this library raises on purpose."""
@@ -46,3 +53,28 @@ class BudgetError(WhereishError):
 
 class GuaranteeError(WhereishError):
     """A promise of privacy did not hold for the numbers at hand, so they are withheld."""
+
+
+def described(value: Any) -> str:
+    """Say for a message what came: a single number or a word as it is, all else by kind and size.
+
+    Places, priors and points are personal, and may come where something else belongs.
+
+    >>> described([48.85, 2.35]), described("exactly"), described(3.5)
+    ('a list of 2', "'exactly'", '3.5')
+    """
+    if value is None or isinstance(value, Number):
+        return str(value)
+    if isinstance(value, str):
+        digits = sum(character.isdigit() for character in value)
+        short = len(value) <= 60 and digits <= _MOST_DIGITS
+        return repr(value) if short else f"a text of {len(value)} characters"
+    kind = type(value).__name__
+    named = f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and all(isinstance(side, int) for side in shape):
+        return f"{named} of {' x '.join(map(str, shape)) or 'one number'}"
+    try:
+        return f"{named} of {len(value)}"
+    except TypeError:
+        return named

@@ -122,19 +122,26 @@ def _worst_logs(matrix: Array) -> Array:
     if len(matrix) * used.size >= _MANY:
         from whereish.measures.ratios import worst_ratios
 
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             share(worst_ratios, len(matrix), used, np.ascontiguousarray((1 / used).T), worst)
-        return np.asarray(np.log(worst))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for x, row in enumerate(matrix):
-            # fmax passes over the NaN of 0 / 0; a row has a positive entry, so a number remains.
-            worst[x] = np.fmax.reduce(row / matrix, axis=1)
-        return np.log(worst)
+    else:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for x, row in enumerate(matrix):
+                # fmax passes over the NaN of 0 / 0; a row has a positive entry: a number remains.
+                worst[x] = np.fmax.reduce(row / matrix, axis=1)
+    logs = np.asarray(np.log(worst))
+    if np.isinf(logs).any():
+        # By a zero; or by a number so small that the ratio is above all doubles, but no logarithm.
+        zeros = (matrix > 0).astype(np.float32) @ (matrix == 0).astype(np.float32).T > 0
+        for x, other in np.argwhere(np.isinf(logs) & ~zeros):
+            both = matrix[x] > 0
+            logs[x, other] = (np.log(matrix[x, both]) - np.log(matrix[other, both])).max()
+    return logs
 
 
 def _output(matrix: Array, pair: tuple[int, int]) -> int:
     """Return the output at which the ratio of a pair is largest."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return int(np.nanargmax(matrix[pair[0]] / matrix[pair[1]]))
 
 

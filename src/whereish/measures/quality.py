@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from whereish.errors import InputError
+from whereish.errors import InputError, described
 from whereish.measures.channel import Channel, checked, loss_between, prior_of
 from whereish.places import Array, as_number, as_numbers
 
@@ -37,7 +37,7 @@ def report_radius(mechanism: Channel, prior: ArrayLike | None = None, share: flo
     Without a prior the share holds from every place, not only on average.
     """
     if as_number("share", share) > 1:
-        raise InputError(f"share must be above 0 and at most 1, got {share}")
+        raise InputError(f"share must be above 0 and at most 1, got {described(share)}")
     distances = loss_between("metric", None, checked(mechanism).inputs, mechanism.outputs)
     if prior is None:
         rows = zip(distances, mechanism.matrix, strict=True)

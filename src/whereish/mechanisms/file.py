@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whereish.errors import FormatError, GuaranteeError, InputError
+from whereish.errors import FormatError, GuaranteeError, InputError, described
 from whereish.files import write_whole
 from whereish.measures import Proof
 from whereish.mechanisms.build import Build
 from whereish.mechanisms.certificate import FROM_PRIOR, certify, digest, losses
+from whereish.mechanisms.claims import check_claim, check_early
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, LocalPlane, Places, as_prior, readonly
 from whereish.release import as_public_key, check_signature, digest_of, pack, parse_object, unpack
@@ -28,11 +29,6 @@ VERSION = "1"
 SUFFIX = ".whereish"
 _LARGEST = 4 * 2**30
 _TEXTS = ("method", "solver", "form", "stopped")
-_WORDS = ("method", "solver", "stopped", "prior_sha256", "created", "versions")
-_NUMBERS = (
-    "quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "rounding_mix", "repair_mix",
-    "repair_cost_km", "requested_dilation", "dilation", "seconds",
-)  # fmt: skip
 _MOST_PLACES = 10_000
 _ARRAYS = {
     "counts": "u8",
@@ -69,7 +65,7 @@ def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | No
         If the integers do not have the epsilon. Nothing is written.
     """
     if not isinstance(path, str | Path):
-        raise InputError(f"output must be the name of a file, got {path!r}")
+        raise InputError(f"output must be the name of a file, got {described(path)}")
     write_whole(path, mechanism_bytes(mechanism, prior), private=True)
 
 
@@ -186,7 +182,7 @@ def audit_file(
         If something it claims does not hold, or the key has not signed it.
     """
     file, content = _read(path)
-    mechanism, kept, claimed = _parts_of(file, content, key)
+    mechanism, kept, claimed = _parts_of(file, content, key, audit=True)
     found = _audit(file, mechanism, kept, claimed)
     found |= {
         "sha256": digest_of(content), "signed_by": None if key is None else as_public_key(key)
@@ -203,14 +199,13 @@ def audit_file(
 
 def audit_bytes(content: bytes) -> dict[str, Any]:
     """Audit what a file holds, as `audit_file` does."""
-    return _audit(Path("file"), *_parts_of(Path("file"), content))
+    return _audit(Path("file"), *_parts_of(Path("file"), content, audit=True))
 
 
 def _audit(
     path: Path, mechanism: Mechanism, prior: Array | None, claimed: dict[str, Any]
 ) -> dict[str, Any]:
     fresh = _plain(certify(mechanism, prior))
-    _check_claims(path, claimed, fresh)
     sure = ["certified", "epsilon", "epsilon_unit", "metric", "places", "outputs"]
     sure += ["ratios_checked", "worst_slack", "largest_snap_km"]
     if prior is not None:
@@ -218,11 +213,10 @@ def _audit(
         if mechanism.proof is not None:
             sure += ["lower_bound_km", "gap"]
     for name in sure:
-        if not _agree(claimed[name], fresh[name]):
-            raise GuaranteeError(
-                f"{path}: the certificate does not hold: it says {name} is {claimed[name]!r}, "
-                f"and it is {fresh[name]!r}"
-            )
+        try:
+            check_claim(name, claimed[name], fresh[name])
+        except GuaranteeError as wrong:
+            raise GuaranteeError(f"{path}: {wrong}") from None
     # Words, and where ties are decided by a last digit, are ours and not the file's.
     sure += ["worst_slack_at", "guarantee"]
     found = claimed | {name: fresh[name] for name in sure}
@@ -230,22 +224,6 @@ def _audit(
     if prior is None:
         needed = ["quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "prior_sha256"]
     return {**found, "recomputed": sure, "needs_prior": needed}
-
-
-def _check_claims(path: Path, claimed: dict[str, Any], fresh: dict[str, Any]) -> None:
-    """Refuse a certificate that is not of the form of one, before anybody prints it."""
-    if set(claimed) != set(fresh):
-        raise FormatError(f"{path}: its certificate is not of the form it must be")
-    for name, value in claimed.items():
-        texts = {name: value}
-        if name == "versions" and value is not None:
-            texts = value if isinstance(value, dict) else {name: 0}
-        for text in texts.values() if name in _WORDS else ():
-            if text is not None and not (isinstance(text, str) and len(text) <= 200):
-                raise FormatError(f"{path}: its certificate says no words for {name}")
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if name in _NUMBERS and value is not None and not (number and abs(value) < 1e15):
-            raise FormatError(f"{path}: its certificate has no number for {name}")
 
 
 def is_mechanism_file(path: str | Path) -> bool:
@@ -260,7 +238,7 @@ def is_mechanism_file(path: str | Path) -> bool:
 
 def _read(path: str | Path) -> tuple[Path, bytes]:
     if not isinstance(path, str | Path):
-        raise InputError(f"mechanism must be the name of a file, got {path!r}")
+        raise InputError(f"mechanism must be the name of a file, got {described(path)}")
     file = Path(path)
     try:
         if not file.is_file():
@@ -277,11 +255,11 @@ def _read(path: str | Path) -> tuple[Path, bytes]:
 
 
 def _parts_of(
-    file: Path, content: bytes, key: str | bytes | None = None
+    file: Path, content: bytes, key: str | bytes | None = None, *, audit: bool = False
 ) -> tuple[Mechanism, Array | None, dict[str, Any]]:
     wanted = None if key is None else as_public_key(key)
     try:
-        return _parts(content, wanted)
+        return _parts(content, wanted, audit=audit)
     except GuaranteeError as wrong:
         raise GuaranteeError(f"{file}: {wrong}") from None
     except InputError as wrong:
@@ -296,7 +274,7 @@ def _parts_of(
 
 
 def _parts(
-    content: bytes, key: str | None = None
+    content: bytes, key: str | None = None, *, audit: bool = False
 ) -> tuple[Mechanism, Array | None, dict[str, Any]]:
     arrays, about = unpack(content)
     check_signature(about, digest_of(content), key)
@@ -328,10 +306,13 @@ def _parts(
         prior = readonly(arrays["prior"])  # as it is: its digest is that of its bytes
     if "metric" in arrays and told["epsilon"] is None:
         raise FormatError("a metric comes with an epsilon only")
+    level, metric = told["epsilon"], arrays.get("metric")
+    proof = _proof(arrays, level, len(inputs), len(outputs))
+    if audit:  # before the ratios: there may be billions of them
+        check_early(claimed, arrays["counts"], inputs, outputs, level, metric, prior, proof)
     mix = claimed.get("rounding_mix")
     mechanism = Mechanism.of_counts(
-        arrays["counts"], inputs, outputs, told["epsilon"], arrays.get("metric"),
-        _build(told["build"]), _proof(arrays, told["epsilon"], len(inputs), len(outputs)),
+        arrays["counts"], inputs, outputs, level, metric, _build(told["build"]), proof,
         mix if isinstance(mix, float) else 0.0,
     )  # fmt: skip
     return mechanism, prior, claimed
@@ -348,12 +329,6 @@ def _proof(arrays: dict[str, NDArray[Any]], level: Any, n: int, m: int) -> Proof
     if len(value) > m * n * (n - 1) or (left == right).any():
         raise FormatError("its proof is not of the form it must be")
     return None if level is None else Proof(level, *parts)
-
-
-def _agree(said: Any, found: Any) -> bool:
-    if isinstance(said, float) and isinstance(found, float):
-        return abs(said - found) <= 1e-9 * abs(found) + 1e-12
-    return bool(said == found)
 
 
 def _json(value: Any) -> str:

@@ -383,8 +383,8 @@ def _limits(inputs: Places, epsilon: float, metric: Array) -> Limits:
 def _check_stochastic(name: str, matrix: Array) -> None:
     if (matrix < 0).any():
         x, z = (int(i) for i in np.argwhere(matrix < 0)[0])
-        raise InputError(f"{name} must be non-negative, got {matrix[x, z]} at [{x}, {z}]")
+        raise InputError(f"{name} must be non-negative, and the number at [{x}, {z}] is not")
     sums = matrix.sum(axis=1)
     worst = int(np.abs(sums - 1).argmax())
     if abs(sums[worst] - 1) > 1e-9:
-        raise InputError(f"{name}: rows must sum to 1, got {sums[worst]:.12g} in row {worst}")
+        raise InputError(f"{name}: rows must sum to 1, and row {worst} does not")

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from whereish.cluster import join_cluster, machines_of
 from whereish.deadline import Deadline, OutOfTimeError
-from whereish.errors import InputError, SolveError, WhereishError
+from whereish.errors import InputError, SolveError, WhereishError, described
 from whereish.measures import Proof, relative_gap
 from whereish.mechanisms.closed import closed_form
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.plan import Plan, expected_edges, plan
 from whereish.mechanisms.search import Setting, Task, best_of, setting_of
-from whereish.places import Array, Places, as_number, as_prior, as_whole
+from whereish.places import Array, Places, as_number, as_prior, as_whole, check_order
 from whereish.solvers import Progress, check_solver
 from whereish.threads import cores
 
@@ -133,8 +133,8 @@ def optimal(
     if cluster is not None:
         if solver not in ("auto", "structured") or method == "closed-form":
             raise InputError(
-                "cluster must be left out unless the structured solver is to be used, got "
-                f"{cluster!r} with solver {solver!r} and method {method!r}"
+                "cluster must be left out unless the structured solver is to be used, got one with "
+                f"solver {described(solver)} and method {described(method)}"
             )
         allowed *= len(machines_of(join_cluster(cluster)))
 
@@ -168,6 +168,8 @@ def optimal(
     except SolveError as late:
         if not ours or not (isinstance(late, OutOfTimeError) or setting.deadline.passed):
             raise
+        if announce is not None and "spanner" not in setting.__dict__:
+            announce(chosen)
         return _unsearched(closed(), weights, setting, time.perf_counter() - start, str(late))
     if best.build.stopped is None:
         return best
@@ -213,6 +215,13 @@ def _or_closed_form(
     return other.telling(build, best.proof)
 
 
+def _rows(priors: ArrayLike) -> NDArray[np.object_]:
+    try:
+        return np.asarray(priors, dtype=object)
+    except ValueError:
+        raise InputError(f"priors must be one prior a row, got {described(priors)}") from None
+
+
 def optimal_each(
     places: Places,
     priors: ArrayLike,
@@ -247,7 +256,8 @@ def optimal_each(
     """
     setting = setting_of(places, epsilon, dilation, privacy_metric, quality_metric, outputs)
     as_number("tolerance", tolerance)
-    people = np.atleast_1d(np.asarray(priors, dtype=object))
+    check_order("priors", priors, ("columns",))
+    people = priors if isinstance(priors, list | tuple) else np.atleast_1d(_rows(priors))
     weights = [as_prior(prior, len(setting.inputs)) for prior in people]
     if not weights:
         raise InputError("priors must hold at least one prior, got none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from whereish.errors import InputError, SolveError
+from whereish.errors import InputError, SolveError, described
 from whereish.programs import least_loss_size
 from whereish.solvers import estimate
 
@@ -63,7 +63,7 @@ def plan(
         If it must be exact and would not fit into the memory; the message says what would.
     """
     if not isinstance(method, str) or method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {described(method)}")
     guess = estimate(n, outputs, edges)
     memory = guess.bytes / 1e9
     closed = closed_form_needs(n, outputs)

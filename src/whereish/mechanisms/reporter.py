@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from whereish.errors import InputError
+from whereish.errors import InputError, described
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import as_whole
 from whereish.release import OUTSIDE, Ledger, check_outside, locate
@@ -93,9 +93,11 @@ class Reporter:
         clock: Callable[[], float] = time.time,
     ) -> None:
         if not isinstance(mechanism, Mechanism) or mechanism.epsilon is None:
-            raise InputError(f"a Reporter needs a mechanism with an epsilon, got {mechanism!r}")
+            raise InputError(
+                f"a Reporter needs a mechanism with an epsilon, got {described(mechanism)}"
+            )
         if outside not in ("error", "nearest"):
-            raise InputError(f'outside must be "error" or "nearest", got {outside!r}')
+            raise InputError(f'outside must be "error" or "nearest", got {described(outside)}')
         self.mechanism, self.outside, self.clock = mechanism, outside, clock
         unit = mechanism.epsilon_unit
         if not mechanism.is_per_km and mechanism.privacy_metric is not None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from whereish.errors import FormatError, InputError, WhereishError
+from whereish.errors import FormatError, InputError, WhereishError, described
 from whereish.files import check_writable
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.spool import Spool, is_sorted, shuffle_ties
@@ -81,9 +81,9 @@ def obfuscate_table(
     if not isinstance(mechanism, Mechanism):
         raise InputError(f"a mechanism is needed, got {type(mechanism).__name__}")
     if outside not in OUTSIDE:
-        raise InputError(f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}")
+        raise InputError(f"outside must be one of {', '.join(OUTSIDE)}, got {described(outside)}")
     if shuffle is not None and not isinstance(shuffle, bool):
-        raise InputError(f"shuffle must be True, False or None, got {shuffle!r}")
+        raise InputError(f"shuffle must be True, False or None, got {described(shuffle)}")
     from_file, to_file = _files(source, target)
     try:
         table = scan(from_file)

@@ -11,6 +11,7 @@ from whereish.places.checks import (
     as_numbers,
     as_prior,
     as_whole,
+    check_order,
     readonly,
 )
 from whereish.places.metrics import discrete, euclidean, geodesic, graph_metric
@@ -30,6 +31,7 @@ __all__ = [
     "as_prior",
     "as_whole",
     "cell_edges",
+    "check_order",
     "discrete",
     "euclidean",
     "geodesic",

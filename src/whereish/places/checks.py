@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whereish.errors import InputError
+from whereish.errors import InputError, described
 
 Array = NDArray[np.float64]
 
@@ -48,20 +48,21 @@ class Immutable:
 def as_whole(name: str, value: Any, least: int = 1) -> int:
     """Check a whole number."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} must be a whole number, at least {least}, got {_short(value)}")
+        raise InputError(f"{name} must be a whole number, at least {least}, got {described(value)}")
     return int(value)
 
 
 def as_numbers(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
     """Convert to finite floats of a given shape (None: any length)."""
     wanted = " x ".join("n" if side is None else str(side) for side in shape)
+    check_order(name, value)
     try:
         raw = np.asarray(value)
         if np.iscomplexobj(raw):
             raise TypeError
         array = raw.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} must be {wanted} numbers, got {_short(value)}") from None
+        raise InputError(f"{name} must be {wanted} numbers, got {described(value)}") from None
     fits = array.ndim == len(shape) and all(
         want is None or want == got for want, got in zip(shape, array.shape, strict=True)
     )
@@ -73,8 +74,31 @@ def as_numbers(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Ar
         at = ", ".join(map(str, where))
         raise InputError(f"{name} must be finite, got {array[where]} at [{at}]")
     if array.size and np.abs(array).max() > LARGEST:
-        raise InputError(f"{name} must be at most {LARGEST:g}, got {np.abs(array).max():g}")
+        raise InputError(f"{name} must be at most {LARGEST:g}, and a number in it is larger")
     return array
+
+
+def check_order(name: str, value: Any, labels: tuple[str, ...] = ("index", "columns")) -> None:
+    """Refuse a table whose labels say another order than its numbers are in, like pandas' Series.
+
+    Numbers are taken by position. Which of them belongs to which place is only known where labels
+    are the places' numbers in order, or there are none.
+    """
+    for axis in labels:
+        told = getattr(value, axis, None)
+        if told is None or callable(told):  # a list's own index is a function
+            continue
+        try:
+            found = np.asarray(told)
+        except (TypeError, ValueError):
+            continue
+        if found.ndim != 1 or (axis == "columns" and found.dtype.kind not in "iuf"):
+            continue  # names of columns, like lat and lon
+        if found.dtype.kind not in "iuf" or not np.array_equal(found, np.arange(len(found))):
+            raise InputError(
+                f"{name} must be in the order of the places, and its {axis} is not 0, 1, 2 and so "
+                "on: put it in that order and pass .to_numpy()"
+            )
 
 
 def as_number(
@@ -86,7 +110,7 @@ def as_number(
             raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} must be a number{_in(unit)}, got {_short(value)}") from None
+        raise InputError(f"{name} must be a number{_in(unit)}, got {described(value)}") from None
     if not np.isfinite(number) or number < above or (number == above and not or_equal):
         bound = "positive" if above == 0 else f"above {above:g}"
         bound = f"at least {above:g}" if or_equal else bound
@@ -113,17 +137,18 @@ def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
 
     >>> as_prior([0.5, 0.6], 2)
     Traceback (most recent call last):
-    whereish.errors.InputError: prior must sum to 1, got a sum of 1.1: divide it by its sum \
+    whereish.errors.InputError: prior must sum to 1, and it sums to more: divide it by its sum \
 (--normalise)
     """
     prior = as_numbers(name, value, (n,))
     if (prior < 0).any():
         where = int(np.argmax(prior < 0))
-        raise InputError(f"{name} must be non-negative, got {prior[where]} at [{where}]")
+        raise InputError(f"{name} must be non-negative, and the number at [{where}] is not")
     total = float(prior.sum())
     if abs(total - 1) > PRIOR_TOLERANCE:
         raise InputError(
-            f"{name} must sum to 1, got a sum of {total:.6g}: divide it by its sum (--normalise)"
+            f"{name} must sum to 1, and it sums to {'more' if total > 1 else 'less'}: divide it by "
+            "its sum (--normalise)"
         )
     # Within rounding it is left as it is, so that what was normalised once stays what it is.
     return prior if abs(total - 1) <= _ROUNDING else prior / total
@@ -139,7 +164,7 @@ def as_loss(name: str, value: ArrayLike, n: int, m: int, *, same: bool) -> Array
     loss = as_numbers(name, value, (n, m))
     if (loss < 0).any():
         x, z = _first(loss < 0)
-        raise InputError(f"{name} must be non-negative, got {loss[x, z]} at [{x}, {z}]")
+        raise InputError(f"{name} must be non-negative, and the number at [{x}, {z}] is not")
     if same:
         _check_symmetric(name, loss)
     return loss
@@ -151,7 +176,7 @@ def as_metric(name: str, value: ArrayLike, n: int | None = None) -> Array:
     >>> as_metric("privacy_metric", [[0, 1, 5], [1, 0, 1], [5, 1, 0]])
     Traceback (most recent call last):
     whereish.errors.InputError: privacy_metric must satisfy the triangle inequality, but \
-d[0, 2] = 5 is longer than the way through 1, which is 2
+d[0, 2] is longer than the way through 1
     """
     metric = as_numbers(name, value, (n, n))
     if metric.shape[0] != metric.shape[1]:
@@ -162,7 +187,7 @@ d[0, 2] = 5 is longer than the way through 1, which is 2
     if (off <= 0).any():
         x, y = _first(off <= 0)
         raise InputError(
-            f"{name} must be positive between different places, got {metric[x, y]} at [{x}, {y}]"
+            f"{name} must be positive between different places, and is not at [{x}, {y}]"
         )
     for x, row in enumerate(metric):
         through = row[:, None] + metric
@@ -172,8 +197,8 @@ d[0, 2] = 5 is longer than the way through 1, which is 2
             y = int(np.argmax(broken))
             via = int(through[:, y].argmin())
             raise InputError(
-                f"{name} must satisfy the triangle inequality, but d[{x}, {y}] = {row[y]:g} "
-                f"is longer than the way through {via}, which is {short[y]:g}"
+                f"{name} must satisfy the triangle inequality, but d[{x}, {y}] is longer than the "
+                f"way through {via}"
             )
     return metric
 
@@ -181,13 +206,12 @@ d[0, 2] = 5 is longer than the way through 1, which is 2
 def _check_symmetric(name: str, metric: Array) -> None:
     if np.diagonal(metric).any():
         x = int(np.argmax(np.diagonal(metric) != 0))
-        raise InputError(f"{name} must be zero on the diagonal, got {metric[x, x]} at [{x}, {x}]")
+        raise InputError(f"{name} must be zero on the diagonal, and is not at [{x}, {x}]")
     skew = np.abs(metric - metric.T) > METRIC_TOLERANCE * np.abs(metric)
     if skew.any():
         x, y = _first(skew)
         raise InputError(
-            f"{name} must be symmetric, got {metric[x, y]:g} at [{x}, {y}] "
-            f"but {metric[y, x]:g} at [{y}, {x}]"
+            f"{name} must be symmetric, and is another at [{x}, {y}] than at [{y}, {x}]"
         )
 
 
@@ -198,8 +222,3 @@ def _first(mask: NDArray[np.bool_]) -> tuple[int, int]:
 
 def _in(unit: str) -> str:
     return f" ({unit})" if unit else ""
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

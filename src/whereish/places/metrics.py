@@ -89,11 +89,11 @@ def graph_metric(n: int, edges: ArrayLike, lengths: ArrayLike) -> Array:
     if wrong.any():
         row = int(np.argmax(wrong.any(axis=1)))
         raise InputError(
-            f"edges must name places from 0 to {n - 1}, got {pairs[row].tolist()} at [{row}]"
+            f"edges must name places from 0 to {n - 1}, and the pair at [{row}] does not"
         )
     if (weights <= 0).any():
         row = int(np.argmax(weights <= 0))
-        raise InputError(f"lengths must be positive, got {weights[row]} at [{row}]")
+        raise InputError(f"lengths must be positive, and the one at [{row}] is not")
     a, b = np.sort(pairs.astype(np.int64), axis=1).T
     order = np.lexsort((weights, b, a))  # of parallel edges, the shortest comes first and stays
     a, b, weights = a[order], b[order], weights[order]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from whereish.errors import InputError
+from whereish.errors import InputError, described
 from whereish.places.checks import Array, Immutable, as_number, as_numbers, readonly
 
 SAME_PLACE_KM = 1e-6  # a millimetre: nothing about people happens closer
@@ -91,7 +91,7 @@ class Places(Immutable):
         >>> Places.from_xy([[0, 0], [0, 0]])
         Traceback (most recent call last):
         whereish.errors.InputError: places must differ by a millimetre, but 0 and 1 are both at \
-(0, 0) km
+the same point
         """
         return cls(as_numbers("xy_km", xy_km, (None, 2)))
 
@@ -153,7 +153,7 @@ class Places(Immutable):
         if chosen.ndim != 1 or len(chosen) == 0 or chosen.dtype.kind not in "iu":
             raise InputError("indices must be a list of place numbers")
         if chosen.min() < 0 or chosen.max() >= len(self):
-            raise InputError(f"indices must be from 0 to {len(self) - 1}, got {chosen.tolist()}")
+            raise InputError(f"indices must be from 0 to {len(self) - 1}, and one is not")
         latlon = None if self.latlon is None else self.latlon[chosen]
         return Places(self.xy[chosen], latlon, self.plane, self.cell_km)
 
@@ -196,9 +196,8 @@ class Places(Immutable):
         if len(close):
             first = int(close[0])
             a, b = sorted({first, *(int(i) for i in other[first])})[:2]
-            x, y = self.xy[a]
             raise InputError(
-                f"places must differ by a millimetre, but {a} and {b} are both at ({x:g}, {y:g}) km"
+                f"places must differ by a millimetre, but {a} and {b} are both at the same point"
             )
 
 
@@ -243,16 +242,18 @@ def grid_layout(
     """
     (south, west), (north, east) = as_latlon([[south, west], [north, east]]).tolist()
     if north <= south:
-        raise InputError(f"north must be above south, got south {south} and north {north}")
+        raise InputError("north must be above south, and it is not")
     try:
         width, height = cell_km
     except (TypeError, ValueError):
-        raise InputError(f"cell_km must be (width, height) in km, got {cell_km!r}") from None
+        raise InputError(
+            f"cell_km must be (width, height) in km, got {described(cell_km)}"
+        ) from None
     cell_width = as_number("cell_km[0]", width, unit="km")
     cell_height = as_number("cell_km[1]", height, unit="km")
     span = (east - west) % 360
     if span == 0:
-        raise InputError(f"east must differ from west, got {west} for both")
+        raise InputError("east must differ from west, and they are the same")
     middle_lon = (west + span / 2 + 180) % 360 - 180
     plane = LocalPlane((south + north) / 2, middle_lon)
     if span > 90:
@@ -264,7 +265,7 @@ def grid_layout(
     columns = _cells(np.ptp(corners[:, 0]), cell_width)
     rows = _cells(np.ptp(corners[:, 1]), cell_height)
     if columns * rows > 1_000_000:
-        raise InputError(f"cell_km makes {columns * rows:,} cells, got {cell_km}: larger cells")
+        raise InputError(f"cell_km makes {columns * rows:,} cells: take larger cells")
     return plane, (cell_width, cell_height), (columns, rows)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whereish.errors import InputError
+from whereish.errors import InputError, described
 from whereish.places import Array, LocalPlane, Places, as_number, as_whole, euclidean
 from whereish.profiles.pipeline import busiest_window
 from whereish.profiles.profile import Profile
@@ -236,7 +236,7 @@ def _check_radius(radius_km: float) -> None:
 def check_smooth(share: float) -> None:
     """Check the share of a prior that is to be spread."""
     if not 0 <= as_number("smooth", share, above=-1) <= 1:
-        raise InputError(f"smooth must be a share from 0 to 1, got {share!r}")
+        raise InputError(f"smooth must be a share from 0 to 1, got {described(share)}")
 
 
 def _counted(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whereish.errors import InputError
+from whereish.errors import InputError, described
 from whereish.places import Array, Places, as_whole
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import ELSEWHERE, Ids
@@ -160,10 +160,14 @@ class Cohort:
     def profile(self, user: str, period: str = ALL_DAY) -> Profile:
         """Return a person's profile in a period of the day."""
         if user not in self.priors:
-            raise InputError(f"user must be one of the {len(self.priors)} people, got {user!r}")
+            raise InputError(
+                f"user must be one of the {len(self.priors)} people, got {described(user)}"
+            )
         if period not in self.priors[user]:
             known = ", ".join(self.priors[user])
-            raise InputError(f"period must be one of {known} for this person, got {period!r}")
+            raise InputError(
+                f"period must be one of {known} for this person, got {described(period)}"
+            )
         shapes = None if self.places.cell_km else tuple(self.visits.regions.shapes(self.ids))
         return Profile(self.places, self.priors[user][period], shapes)
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from whereish.errors import FormatError, InputError
+from whereish.errors import FormatError, InputError, described
 from whereish.places import Array, LocalPlane, Places, as_numbers, as_whole, euclidean, grid_layout
 
 Ids = NDArray[np.int64]
@@ -388,8 +388,8 @@ def as_cell_km(value: Any) -> tuple[float, float]:
     try:
         pair = np.broadcast_to(np.asarray(value, dtype=np.float64), (2,))
     except (TypeError, ValueError):
-        raise InputError(f"cell_km must be (width, height) in km, got {value!r:.60}") from None
+        raise InputError(f"cell_km must be (width, height) in km, got {described(value)}") from None
     width, height = as_numbers("cell_km", pair, (2,))
     if not (1e-3 <= width <= 1e3 and 1e-3 <= height <= 1e3):
-        raise InputError(f"cell_km must be from a metre to 1,000 km, got {value!r}")
+        raise InputError(f"cell_km must be from a metre to 1,000 km, got {described(value)}")
     return float(width), float(height)

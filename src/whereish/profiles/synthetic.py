@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from whereish.errors import InputError
+from whereish.errors import InputError, described
 from whereish.files import check_writable, new_folder
 from whereish.places import Array, LocalPlane, as_whole
 from whereish.profiles.rows import schema
@@ -76,7 +76,7 @@ class SyntheticCity:
         as_whole("seed", self.seed, 0)
         check_zone(self.zone)
         if not isinstance(self.first_day, date):
-            raise InputError(f"first_day must be a date, got {self.first_day!r:.60}")
+            raise InputError(f"first_day must be a date, got {described(self.first_day)}")
         _ = self._plane
 
     @property

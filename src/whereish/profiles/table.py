@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from whereish.errors import FormatError, InputError
+from whereish.errors import FormatError, InputError, described
 from whereish.files import check_writable, new_folder, write_whole
 from whereish.places import Array, Places
 from whereish.profiles.profile import Profile
@@ -44,7 +44,7 @@ def read_profile(path: str | Path, *, normalise: bool = False, user: str | None 
         With the file, the row (counted from 1, below any heading) and the field that are wrong.
     """
     if not isinstance(path, str | Path):
-        raise InputError(f"profile must be the name of a file, got {path!r}")
+        raise InputError(f"profile must be the name of a file, got {described(path)}")
     file = Path(path)
     try:
         if not file.is_file():
@@ -84,7 +84,7 @@ def write_profile(path: str | Path, profile: Profile) -> None:
     if not isinstance(profile, Profile):
         raise InputError(f"a profile is needed, got {type(profile).__name__}")
     if not isinstance(path, str | Path):
-        raise InputError(f"a profile's file must be named, got {path!r:.60}")
+        raise InputError(f"a profile's file must be named, got {described(path)}")
     write_whole(path, _content(check_profile_file(path), profile), private=True)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from whereish.errors import FormatError, InputError
+from whereish.errors import FormatError, InputError, described
 from whereish.profiles import formats
 from whereish.profiles.documents import document_frames
 from whereish.profiles.recognise import (
@@ -304,13 +304,13 @@ def open_traces(
         If there is nothing there, or nothing that is known.
     """
     if not isinstance(path, str | Path):
-        raise InputError(f"traces must be the name of a file or folder, got {path!r}")
+        raise InputError(f"traces must be the name of a file or folder, got {described(path)}")
     if kind is not None and kind not in KINDS:
-        raise InputError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, got {described(kind)}")
     if columns is not None and not isinstance(columns, Mapping):
-        raise InputError(f"columns must be a mapping like {{'lat': 'y'}}, got {columns!r:.60}")
+        raise InputError(f"columns must be a mapping like {{'lat': 'y'}}, got {described(columns)}")
     if person is not None and not isinstance(person, str):
-        raise InputError(f"person must be a name, got {person!r:.60}")
+        raise InputError(f"person must be a name, got {described(person)}")
     named = dict(columns or {})
     if set(named) - set(COLUMNS):
         raise InputError(f"columns must name some of {', '.join(COLUMNS)}, got {', '.join(named)}")
@@ -331,7 +331,7 @@ def open_traces(
         or not isinstance(users, Collection)
         or not all(isinstance(user, str) for user in users)
     ):
-        raise InputError(f"users must be a list of names, got {users!r:.60}")
+        raise InputError(f"users must be a list of names, got {described(users)}")
     some = None if users is None else frozenset(users)
     base = root if root.is_dir() else root.parent
     taken = set(chosen)
@@ -360,6 +360,7 @@ def check_zone(zone: str, name: str = "zone") -> str:
         pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
     except (KeyError, ValueError, OSError, TypeError, pl.exceptions.PolarsError):
         raise InputError(
-            f"{name} must be the name of a time zone, like Europe/Paris or UTC, got {zone!r}"
+            f"{name} must be the name of a time zone, like Europe/Paris or UTC, got "
+            f"{described(zone)}"
         ) from None
     return zone

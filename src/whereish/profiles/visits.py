@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whereish.errors import InputError
+from whereish.errors import InputError, described
 from whereish.profiles.cache import cached, keep, place_for
 from whereish.profiles.regions import Regions
 from whereish.profiles.rows import COLUMNS, Funnel, clean
@@ -117,7 +117,7 @@ def as_period(period: str | tuple[int, int]) -> tuple[int, int]:
     if not fine:
         raise InputError(
             f"a period must be one of {', '.join(PERIODS)}, or two hours like (22, 6), "
-            f"got {period!r}"
+            f"got {described(period)}"
         )
     return int(begin), int(end)
 
@@ -147,7 +147,9 @@ def count_visits(
 
     check_zone(zone)
     if not isinstance(regions, Regions):
-        raise InputError(f"regions must be SquareCells, H3Cells or Districts, got {regions!r:.60}")
+        raise InputError(
+            f"regions must be SquareCells, H3Cells or Districts, got {described(regions)}"
+        )
     kept = None
     if cache is not None and isinstance(traces, Traces):
         kept = place_for(Path(cache), traces, [_FORMAT, regions.recipe(), zone])

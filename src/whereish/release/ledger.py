@@ -19,7 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from whereish.errors import BudgetError, FormatError, InputError
+from whereish.errors import BudgetError, FormatError, InputError, described
 from whereish.places import as_number
 from whereish.release.ledger_file import PERIODS, Books, Terms
 from whereish.release.ledger_key import WAY_OUT, LedgerKey
@@ -77,14 +77,14 @@ class Ledger:
         unit: str | None = "per km",
     ) -> None:
         if not isinstance(path, str | Path):
-            raise InputError(f"ledger must be the name of a file, got {path!r}")
+            raise InputError(f"ledger must be the name of a file, got {described(path)}")
         if period is not None and period not in PERIODS:
-            raise InputError(f"period must be one of {', '.join(PERIODS)}, got {period!r}")
+            raise InputError(f"period must be one of {', '.join(PERIODS)}, got {described(period)}")
         exact = None if budget is None else _exact("budget", budget)
         try:
             self.path = Path(path).resolve()  # and never ":memory:"
         except (OSError, ValueError, RuntimeError) as wrong:
-            raise InputError(f"ledger must be the name of a file, got {path!r}") from wrong
+            raise InputError(f"ledger must be the name of a file, got {described(path)}") from wrong
         self._key = LedgerKey(self.path)
         self._identity: bytes | None = None
         asked = None if period is None else PERIODS[period]

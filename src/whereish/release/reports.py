@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whereish.errors import InputError
+from whereish.errors import InputError, described
 from whereish.places import Array, Places, as_numbers
 
 OUTSIDE = ("error", "nearest", "planar-laplace")
@@ -102,7 +102,7 @@ def check_outside(
 ) -> None:
     """Raise InputError if there are points outside and the policy does not say what to do."""
     if not isinstance(outside, str) or outside not in choices:
-        raise InputError(f"outside must be one of {', '.join(choices)}, got {outside!r}")
+        raise InputError(f"outside must be one of {', '.join(choices)}, got {described(outside)}")
     if outside == "error" and located.outside.any():
         count = int(located.outside.sum())
         raise InputError(

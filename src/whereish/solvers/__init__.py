@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from whereish.errors import InputError, SolveError
+from whereish.errors import InputError, SolveError, described
 from whereish.places import Array, as_number
 from whereish.programs import LinearProgram, dual
 from whereish.solvers import glpk, highs
@@ -78,11 +78,11 @@ def check_solver(solver: str, form: str | None, time_limit_s: float | None = Non
     if time_limit_s is not None:
         as_number("time_limit_s", time_limit_s, unit="seconds")
     if not isinstance(solver, str) or solver not in SOLVERS:
-        raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
+        raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {described(solver)}")
     if form is not None and (not isinstance(form, str) or form not in FORMS):
-        raise InputError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+        raise InputError(f"form must be one of {', '.join(FORMS)}, got {described(form)}")
     if solver == "structured" and form is not None:
-        raise InputError(f"form must be left out with the structured solver, got {form!r}")
+        raise InputError(f"form must be left out with the structured solver, got {described(form)}")
 
 
 def solve(
