@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from whereish.batch.output import Folder, Output
 from whereish.errors import InputError
+from whereish.files import open_new
 
 DONE, FAILED, _BEGUN = "done", "failed", "begun"
 _JOURNAL, _PARAMETERS, _SUMMARY = ".batch/journal", ".batch/parameters.json", "summary.csv"
@@ -134,7 +135,7 @@ class Journal:
         self._held = []
         if self._stream is None and isinstance(self._output, Folder):
             path = self._output.path / f"{_JOURNAL}-{self._parts:06}.jsonl"
-            self._stream = path.open("ab")
+            self._stream = open_new(path)
         if self._stream is not None:
             self._stream.write(content)
             self._stream.flush()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from whereish.errors import InputError
-from whereish.files import write_whole
+from whereish.files import make_folder, open_lock, write_whole
 
 
 class Output(Protocol):
@@ -47,7 +47,7 @@ class Folder:
         """Write a file under its name."""
         file = self.path / name
         if not file.parent.is_dir():
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(file.parent)
         write_whole(file, content, private=True)
 
     def read(self, name: str) -> bytes | None:
@@ -139,12 +139,7 @@ def open_output(where: str) -> Output:
             f"output must be a folder, or an address like s3://bucket/run, got {where}"
         )
     if "://" not in where or where.startswith("file://"):
-        path = Path(where.removeprefix("file://"))
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as wrong:
-            raise InputError(f"output must be a folder, got {where}: {wrong.strerror}") from None
-        made: Output = Folder(path.resolve())
+        made: Output = Folder(make_folder(where.removeprefix("file://")))
     else:
         made = Store(where)
     try:
@@ -171,8 +166,8 @@ def alone(output: Output) -> Iterator[None]:
     import fcntl
 
     file = output.path / ".batch" / "lock"
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with file.open("a") as stream:
+    make_folder(file.parent)
+    with open_lock(file) as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from whereish.errors import FormatError, InputError, WhereishError, described
-from whereish.files import check_writable
+from whereish.files import check_writable, real_path
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.spool import Spool, is_sorted, shuffle_ties
 from whereish.mechanisms.table_columns import Columns, choose, find_pair, scan, size_of
@@ -115,14 +115,14 @@ def obfuscate_table(
     # All of it runs in threads of ours, so that Ctrl-C finds this one in Python, once.
     worker, helpers = ThreadPoolExecutor(1), ThreadPoolExecutor(2)
     descriptor, temporary = tempfile.mkstemp(
-        prefix=f".{to_file.name}.", suffix=to_file.suffix, dir=to_file.resolve().parent
+        prefix=f".{to_file.name}.", suffix=to_file.suffix, dir=real_path(to_file).parent
     )
     try:
         with os.fdopen(descriptor, "wb") as out:
             order = worker.submit(run, out).result()
             out.flush()
             os.fsync(out.fileno())
-        os.replace(temporary, to_file.resolve())
+        os.replace(temporary, real_path(to_file))
     except WhereishError:
         raise
     except (pl.exceptions.PolarsError, OSError) as wrong:

@@ -2,20 +2,23 @@
 
 What is kept of traces says where people are. It lies in a folder that only its owner may enter, in
 files named by a digest of the traces' content, and goes when it is 30 days old or on `forget`.
+A file that somebody else may have put there is not read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import stat
 import time
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whereish.errors import InputError
-from whereish.files import write_whole
+from whereish.files import make_folder, read_own, write_whole
 
 if TYPE_CHECKING:
     from whereish.profiles.traces import Traces
@@ -41,11 +44,11 @@ def place_for(folder: Path, traces: Traces, key: Any) -> Path:
 
 def cached(file: Path) -> bytes | None:
     """Return what was kept in a file, or None if nothing was, or not all of it is there."""
-    try:
-        content = file.read_bytes()
-        os.utime(file)
-    except OSError:
+    content = read_own(file)
+    if content is None:
         return None
+    with contextlib.suppress(OSError):
+        os.utime(file, follow_symlinks=False)
     whole = zlib.crc32(content[4:]) == int.from_bytes(content[:4], "big")
     return content[4:] if whole and len(content) > 4 else None
 
@@ -53,7 +56,9 @@ def cached(file: Path) -> bytes | None:
 def keep(file: Path, content: bytes) -> None:
     """Keep something; what cannot be kept is worked out again next time."""
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(file.parent)
+        if file.parent.stat().st_mode & stat.S_IWOTH:
+            return  # nothing in there could be believed
         mark = zlib.crc32(content).to_bytes(4, "big")
         write_whole(file, mark + content, private=True)
         for other in file.parent.glob(f"*{_SUFFIX}"):

@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from whereish.errors import InputError, described
-from whereish.files import check_writable, new_folder
+from whereish.files import check_writable, new_folder, real_path
 from whereish.places import Array, LocalPlane, as_whole
 from whereish.profiles.rows import schema
 from whereish.profiles.traces import check_zone
@@ -175,7 +175,7 @@ class SyntheticCity:
 
         worker = ThreadPoolExecutor(1)
         check_writable(file)
-        target = Path(file).resolve()
+        target = real_path(file)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         os.close(descriptor)
         try:

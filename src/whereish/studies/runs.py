@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from whereish.errors import InputError
-from whereish.files import write_whole
+from whereish.files import make_folder, write_whole
 
 Row = dict[str, Any]
 _FOLDER, MARK = "parts", ".whereish-paper"
@@ -60,9 +60,9 @@ def run_parts(
     """
     kept = folder / _FOLDER
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept.mkdir(mode=0o700, exist_ok=True)
-        (folder / MARK).touch(mode=0o600)
+        make_folder(kept)
+        if not (folder / MARK).is_file():
+            write_whole(folder / MARK, b"", private=True)
     except OSError as wrong:
         raise InputError(f"output {folder} cannot be made a folder: {wrong.strerror}") from None
     whole = sum(part.weight for part in parts)
