@@ -16,11 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from whereish.errors import InputError
+from whereish.errors import FormatError, InputError
 
 _PIECE = 8192  # a gzip that is cut off gives up no more than this
 # A folder that may be entered but not listed can be opened with O_PATH only, where there is one.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# What a packed file may unpack to: traces are packed to a tenth or, at best, a fiftieth.
+UNPACKED_RATIO, UNPACKED_FLOOR, UNPACKED_MOST = 200, 64 * 2**20, 16 * 2**30
+LONGEST_LINE = 2**22
+_UNPACK_STEP = 2**18
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _MOST_LINKS = 40
 _NAME_BYTES = 200  # of a name: with the ending of a temporary one it fits what disks take
 
@@ -296,11 +302,93 @@ def new_folder(path: str | Path, *, private: bool = False) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
+class _Gzip(gzip.GzipFile):
+    """A gzip that refuses to unpack to far more than it is."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, "rb")
+        self._most = most_unpacked(file.stat().st_size)
+        self._so_far = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._counted(super().read(size))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self._counted(super().readline(-1 if size is None else size))
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._so_far += len(piece)
+        if self._so_far > self._most:
+            raise FormatError(unpacks_to_more(self._most))
+        return piece
+
+
+def most_unpacked(packed: int) -> int:
+    """Return how many bytes a packed file of so many may unpack to."""
+    return min(UNPACKED_MOST, max(UNPACKED_FLOOR, UNPACKED_RATIO * packed))
+
+
+def unpacks_to_more(most: int) -> str:
+    """Say why a packed file is not read."""
+    return (
+        f"it must not unpack to more than {max(1, most >> 20):,} MB, which is far more than its "
+        "size: if you trust it, unpack it yourself"
+    )
+
+
 def open_bytes(file: Path) -> IO[bytes]:
-    """Open a file, unpacking it on the way if it is a gzip."""
+    """Open a file, unpacking it on the way if it is a gzip.
+
+    Reading on where it unpacks to far more than it is raises FormatError.
+    """
     with file.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-    return cast(IO[bytes], gzip.open(file)) if packed else file.open("rb")
+        packed = raw.read(2) == _GZIP
+    return cast(IO[bytes], _Gzip(file)) if packed else file.open("rb")
+
+
+def read_line(stream: IO[bytes]) -> bytes:
+    """Return the next line; of one that goes on and on, its beginning."""
+    line = stream.readline(LONGEST_LINE)
+    more = line
+    while len(more) == LONGEST_LINE and not more.endswith(b"\n"):
+        more = stream.readline(LONGEST_LINE)
+    return line
+
+
+def check_plain(begin: bytes) -> None:
+    """Raise FormatError if a text, unpacked from gzip or not, begins like something packed."""
+    if begin[:4] == _ZSTD or begin[:2] in (_GZIP, *_ZLIB):
+        raise FormatError("it must be plain, or packed by gzip once: unpack it yourself")
+
+
+def unpacked_size(file: Path) -> int:
+    """Return how many bytes a text has once it is unpacked, having seen that it can be.
+
+    For readers that unpack without a limit. A packed text is read once, and nothing of it held.
+
+    Raises
+    ------
+    FormatError
+        If it unpacks to far more than it is, has a line without an end, or is packed by something
+        else than gzip.
+    """
+    with file.open("rb") as raw:
+        begin = raw.read(4)
+    if begin[:2] != _GZIP:
+        check_plain(begin)
+        return file.stat().st_size
+    size = line = 0
+    with contextlib.suppress(OSError, EOFError, zlib.error), open_bytes(file) as stream:
+        while piece := stream.read(_UNPACK_STEP):
+            if size == 0:
+                check_plain(piece)
+            size += len(piece)
+            first, last = piece.find(b"\n"), piece.rfind(b"\n")
+            line = line + len(piece) if first < 0 else max(line + first, len(piece) - last)
+            if line > LONGEST_LINE:
+                raise FormatError(f"a line longer than {LONGEST_LINE >> 20} MB")
+            line = line if first < 0 else len(piece) - last
+    return size
 
 
 def read_steps(stream: IO[bytes], size: int) -> Iterator[bytes]:

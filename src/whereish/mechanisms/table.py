@@ -102,7 +102,7 @@ def obfuscate_table(
         if time is not None and shuffle is None:
             by_time = is_sorted(_batches(table.select(time)), time, work.check)
         mix = shuffle is True or (shuffle is None and not by_time)
-        spools.append(spool := Spool(to_file.resolve(), size, mix))
+        spools.append(spool := Spool(real_path(to_file), size, mix))
         for frame in work.in_turn(helpers, _batches(table.select(chosen.needed))):
             spool.add(frame)
         work.finish()

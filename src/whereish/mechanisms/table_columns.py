@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from whereish.errors import InputError
+from whereish.files import unpacked_size
 from whereish.mechanisms.mechanism import Mechanism
 
 _NAMES = {
@@ -155,6 +156,7 @@ def scan(file: Path) -> Any:
     import polars as pl
 
     if file.suffix.lower() == ".csv":
+        unpacked_size(file)  # polars would unpack without a limit
         return pl.scan_csv(file, infer_schema=False, glob=False)
     return pl.scan_parquet(file, glob=False)
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Point = tuple[Any, Any, Any, int]
 _POINTS_A_FRAME = 100_000
 _CHUNK = 1 << 18
+_LARGEST_TAG = 2**22
+_TIME_PIECES = 100  # no time is longer
 _GPX_POINTS = ("trkpt", "rtept", "wpt")
 
 
@@ -113,8 +115,8 @@ def gpx_points(file: Path) -> Iterator[Point]:
             place = []
 
     def say(data: str) -> None:
-        if inside_time:
-            text.append(data)
+        if inside_time and len(text) < _TIME_PIECES:
+            text.append(data[:_TIME_PIECES])
 
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = begin, end
@@ -122,8 +124,12 @@ def gpx_points(file: Path) -> Iterator[Point]:
     parser.EntityDeclHandler = _no_entities
     with open_bytes(file) as stream:
         try:
+            read = 0
             for chunk in read_steps(stream, _CHUNK):
                 parser.Parse(chunk, False)
+                read += len(chunk)
+                if read - parser.CurrentByteIndex > _LARGEST_TAG:
+                    raise FormatError(f"a tag larger than {_LARGEST_TAG >> 20} MB")
                 yield from points
                 points.clear()
             parser.Parse(b"", True)

@@ -7,6 +7,7 @@ and goes no further than `rows.clean`, which drops it and counts it.
 from __future__ import annotations
 
 import csv
+import io
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whereish.errors import FormatError
-from whereish.files import open_bytes
+from whereish.files import (
+    check_plain,
+    most_unpacked,
+    open_bytes,
+    read_line,
+    unpacked_size,
+    unpacks_to_more,
+)
 from whereish.profiles.rows import COLUMNS, moments, read_times
 
 if TYPE_CHECKING:
@@ -29,7 +37,8 @@ OTHER_NAMES = {
 }
 LARGE_BYTES = 64 * 2**20
 ROWS_A_FRAME = 500_000
-_PACKED = 10  # how much smaller a gzip is, about
+_HEADING = 2**16
+_ROW_BYTES = 24  # a time and two coordinates
 _PLT_HEADING = 6
 _PLT = ("lat", "lon", "zero", "feet", "days", "day", "clock")
 _TAXI = ("user", "time", "lon", "lat")
@@ -124,12 +133,16 @@ def find_columns(kind: str, file: Path, given: dict[str, str] | None = None) -> 
 
     separator = _separator(file) if kind == "csv" else ","
     try:
-        scan = (
-            pl.scan_csv(file, infer_schema=False, glob=False, separator=separator)
-            if kind == "csv"
-            else pl.scan_parquet(file, glob=False)
-        )
+        if kind == "csv":
+            with open_bytes(file) as stream:
+                head = stream.read(_HEADING)
+            check_plain(head)
+            scan = pl.scan_csv(io.BytesIO(head), infer_schema=False, separator=separator)
+        else:
+            scan = pl.scan_parquet(file, glob=False)
         names = list(scan.collect_schema())
+    except FormatError:
+        raise
     except Exception as wrong:
         raise FormatError(type(wrong).__name__) from None  # its own words may hold a row
     lower = {_plain(name): name for name in reversed(names)}
@@ -201,7 +214,10 @@ def parquet_frames(user: str, file: Path, columns: Columns, zone: str) -> Iterat
     for name in (columns.lat, columns.lon):
         if not (kinds[name].is_numeric() or kinds[name] == pl.String):
             raise FormatError(f"the column {name!r:.40} must hold numbers")
-    for start in range(0, raw.select(pl.len()).collect().item(), ROWS_A_FRAME):
+    count, most = raw.select(pl.len()).collect().item(), most_unpacked(file.stat().st_size)
+    if count * _ROW_BYTES > most:
+        raise FormatError(unpacks_to_more(most))
+    for start in range(0, count, ROWS_A_FRAME):
         frame = rows.slice(start, ROWS_A_FRAME).collect()
         line = pl.int_range(start + 1, start + 1 + len(frame), eager=True)
         yield frame.with_columns(
@@ -226,7 +242,7 @@ def slow_frames(
     pick, skip, separator = _picker(kind, user, file, given)
     try:
         with open_bytes(file) as stream:
-            for number, raw in enumerate(stream, start=1):
+            for number, raw in enumerate(iter(lambda: read_line(stream), b""), start=1):
                 text = raw.decode("utf-8", "replace").strip("\ufeff\r\n")
                 if number > skip and text.strip():
                     rows.append((*pick(_fields(text, separator)), str(file), number))
@@ -251,7 +267,7 @@ def _picker(
         return lambda f: (f[0], f[1], f[3], f[2]), 0, ","
     columns = find_columns("csv", file, given)
     with open_bytes(file) as stream:
-        text = stream.readline().decode("utf-8", "replace").strip("\ufeff\r\n")
+        text = read_line(stream).decode("utf-8", "replace").strip("\ufeff\r\n")
     heading = [_plain(name) for name in next(csv.reader([text], delimiter=columns.separator), [])]
     at = {column: heading.index(_plain(name)) for column, name in columns.named.items()}
 
@@ -319,8 +335,8 @@ def _width(file: Path, skip_rows: int) -> int:
     """Count the columns of the first row."""
     with open_bytes(file) as stream:
         for _ in range(skip_rows):
-            stream.readline()
-        return stream.readline().count(b",") + 1
+            read_line(stream)
+        return read_line(stream).count(b",") + 1
 
 
 def _frames(
@@ -338,7 +354,7 @@ def _frames(
         line=pl.col(_LINE).cast(pl.Int64),
         blank="blank",
     )
-    large = sum(_unpacked_size(file) for file in files) > LARGE_BYTES
+    large = sum(unpacked_size(file) for file in files) > LARGE_BYTES
     frames = wanted.collect_batches(chunk_size=ROWS_A_FRAME) if large else [wanted.collect()]
     begun: dict[str, int] = {}
     for frame in frames:
@@ -350,12 +366,6 @@ def _frames(
             .filter(~pl.col("blank"))
             .drop("blank")
         )
-
-
-def _unpacked_size(file: Path) -> int:
-    """Guess how large a file is once it is unpacked."""
-    size = file.stat().st_size
-    return size * _PACKED if file.name.lower().endswith(".gz") else size
 
 
 def _separator(file: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from whereish.files import open_bytes, read_steps
 
 _CHUNK = 1 << 18
 _LARGEST_ELEMENT = 1 << 28
+_MARK = re.compile(r"[^ \t\r\n]")
 _ENDS = frozenset(",:]} \t\r\n")
 
 
@@ -92,14 +94,11 @@ class _Scanner:
     def _next(self, peek: bool = False) -> str:
         """Return the next mark that is not white space; "" at the end."""
         while True:
-            while self._at < len(self._text):
-                mark = self._text[self._at]
-                if mark not in " \t\r\n":
-                    if not peek:
-                        self._at += 1
-                    return mark
-                self._line += mark == "\n"
-                self._at += 1
+            found = _MARK.search(self._text, self._at)
+            self._skip(len(self._text) if found is None else found.start())
+            if found is not None:
+                self._at += not peek
+                return found[0]
             if self._over:
                 return ""
             self._read()

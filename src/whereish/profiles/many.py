@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from whereish.errors import FormatError, InputError
+from whereish.files import unpacked_size
 from whereish.profiles.profile import Profile
 from whereish.profiles.table import from_columns, read_profile
 
@@ -72,6 +73,7 @@ class People:
         import polars as pl
 
         try:
+            unpacked_size(self._path)
             told = self._scan().select(
                 pl.col("user").n_unique().alias("people"),
                 pl.col("user").rle_id().max().alias("runs"),

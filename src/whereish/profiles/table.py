@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from whereish.errors import FormatError, InputError, described
-from whereish.files import check_writable, new_folder, write_whole
+from whereish.files import check_writable, new_folder, unpacked_size, write_whole
 from whereish.places import Array, Places
 from whereish.profiles.profile import Profile
 
@@ -213,6 +213,7 @@ def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
     import polars as pl
 
     try:
+        unpacked_size(file)
         table = pl.read_csv(file.read_bytes(), separator=separator, infer_schema=False)
     except pl.exceptions.NoDataError:
         raise FormatError("the file is empty") from None
