@@ -19,8 +19,9 @@ from whereish.cli.prior import (
     public_prior,
     say_what_it_tells,
 )
-from whereish.cli.recipe import build_recipe, recipe_in
+from whereish.cli.recipe import build_recipe, given_flags, recipe_in
 from whereish.cli.report import (
+    Watch,
     comparison_table,
     facts_of,
     say_mechanism,
@@ -99,6 +100,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard out
 
 @command
 def build(
+    context: typer.Context,
     profile: ProfileOrRecipe,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the mechanism goes.")],
     epsilon: Epsilon = None,
@@ -132,21 +134,17 @@ def build(
     """Build the private mechanism that loses the least quality, and write it to a file.
 
     Ctrl-C ends the search with the best mechanism so far, which is written (exit code 130). Twice,
-    it leaves without a file.
+    it leaves without a file. Beside a recipe, a flag replaces the recipe's field of that name, and
+    is refused where there is none.
     """
-    check_prior_flags(keep_prior, forget_prior, prior_blur, blur_with)
     if (recipe := recipe_in(profile)) is not None:
-        if keep_prior or forget_prior or prior_blur or blur_with is not None:
-            raise InputError(
-                "a recipe says what its file tells of the prior (keep_prior, prior_blur, "
-                "blur_with): leave --keep-prior and the like out"
-            )
-        if epsilon is not None or ratio is not None or within is not None:
-            raise InputError("a recipe says how private it is: leave --epsilon and the like out")
-        if cluster is not None:
-            raise InputError("cluster must be left out with a recipe: it is solved on this machine")
-        build_recipe(recipe, profile, output, picture, as_json, memory_limit)
+        build_recipe(
+            recipe, given_flags(context), profile, output, picture,
+            as_json=as_json, memory_limit=memory_limit, how_far=how_far,
+        )  # fmt: skip
         return
+    watch = Watch()
+    check_prior_flags(keep_prior, forget_prior, prior_blur, blur_with)
     level = privacy_level(epsilon, ratio, within)
     _check_options(dilation, solver, form, time_limit)
     if method not in METHODS:
@@ -195,6 +193,7 @@ def build(
     else:
         draw_mechanism(mechanism, who, picture)
         say(f"Wrote {output} ({kept}) and {picture}.")
+    facts |= watch.say(mechanism)
     if as_json:
         drawn = None if picture is None else str(picture)
         emit({**facts, "output": str(output), "picture": drawn})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from rich.table import Table
 import whereish as wh
 from whereish.cli.console import say
 from whereish.places import Array
+from whereish.solvers import compile_seconds
 from whereish.studies import Row, km
 
 _FAR_OFF = 1e-3
 _PROVED = 1e-4
+_WORTH_SAYING_S = 2.0
 _STOPPED = {"time": "the time was up", "asked": "by you"}
 
 
@@ -80,6 +83,27 @@ def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
         "ratios_checked": mechanism.verdict.ratios if mechanism.verdict else 0,
         "notes": list(built.notes),
     }
+
+
+class Watch:
+    """Tells how long somebody has waited, and for what."""
+
+    def __init__(self) -> None:
+        self._start, self._compiled = time.perf_counter(), compile_seconds()
+
+    def say(self, mechanism: wh.Mechanism) -> dict[str, float]:
+        """Say it where it is worth saying; return it for JSON."""
+        waited = time.perf_counter() - self._start
+        compiled = compile_seconds() - self._compiled
+        solved = max((mechanism.build.seconds or 0.0) - compiled, 0.0)
+        if compiled >= _WORTH_SAYING_S:
+            say(
+                f"It took {waited:.0f} s: {solved:.1f} s to solve, and {compiled:.0f} s to compile "
+                "the solver, which is kept for the next time."
+            )
+        elif waited - solved >= _WORTH_SAYING_S:
+            say(f"It took {waited:.0f} s: {solved:.1f} s to solve, the rest to check and write it.")
+        return {"waited_seconds": waited, "compile_seconds": compiled}
 
 
 def say_profile(who: wh.Profile) -> None:

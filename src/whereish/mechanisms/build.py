@@ -21,6 +21,9 @@ class Build:
     method
         "optimal", "optimal-privacy", "planar-laplace", "exponential", "tight-constraints", with
         "+remap" or "+then" for what was done since.
+    seconds
+        From the call to the solver's answer, compiling included where it was the first use; not
+        the repair and the checks that follow. What a person waited is longer.
     dilation, requested_dilation
         Measured and asked for.
     repair_mix

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ __all__ = [
     "Structured",
     "attempts",
     "check_solver",
+    "compile_seconds",
     "estimate",
     "is_compiled",
     "prepare",
@@ -60,6 +62,13 @@ AUTO = (
     ("highs-ipm", "primal"),
 )
 _FAMILIES = {"highs": highs.solve, "glpk": glpk.solve}
+
+
+def compile_seconds() -> float:
+    """Return how long compiling has taken in this process so far; 0 where nothing was compiled."""
+    # What compiles is imported where it is used, and counts from then on.
+    compiling = sys.modules.get("whereish.solvers.compiling")
+    return 0.0 if compiling is None else float(compiling.CLOCK.total)
 
 
 @dataclass(frozen=True, eq=False)
