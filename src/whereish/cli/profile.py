@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,11 +14,13 @@ import typer
 import whereish as wh
 from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.recipe import given
 from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.places import as_whole
 from whereish.profiles import (
     ALL_DAY,
+    COUNTS,
     KINDS,
     PAPER_CELL_KM,
     PERIODS,
@@ -54,6 +56,7 @@ _POOR = 0.8
 
 @command
 def profile(
+    context: typer.Context,
     traces: Annotated[
         Path,
         typer.Argument(
@@ -99,6 +102,17 @@ def profile(
     user: Annotated[
         str | None, typer.Option(help="Take only this person of the traces.")
     ] = None,
+    count: Annotated[
+        str | None,
+        typer.Option(
+            help="hours: a region in an hour once. points: each row once, as where there are no "
+            "times."
+        ),
+    ] = None,
+    on: Annotated[
+        Path | None,
+        typer.Option(help="Count at the places of this profile, instead of choosing places."),
+    ] = None,
     group: Annotated[
         str | None, typer.Option(help="users: a profile of everybody, on the same places.")
     ] = None,
@@ -136,8 +150,11 @@ def profile(
     hours = _period(period)
     if group not in (None, "users"):
         raise InputError(f"group must be users, got {group!r}")
-    if zone is None and (group or hours != PERIODS[ALL_DAY]):
+    if zone is None and hours != PERIODS[ALL_DAY]:
         raise InputError("periods of the day need a time zone: --zone Europe/Paris, for instance")
+    if count not in (None, *COUNTS):
+        raise InputError(f"count must be one of {', '.join(COUNTS)}, got {count!r}")
+    _check_on(on, given(context))
     for_groups = {"own-places": own_places or None, "at-least": at_least, "top": top}
     for name, value in for_groups.items():
         if value is not None and group is None:
@@ -147,7 +164,7 @@ def profile(
     if as_whole("places", places, 2) > _MOST_PLACES:
         raise InputError(f"places must be at most {_MOST_PLACES:,}, got {places:,}")
     as_whole("top", 30 if top is None else top)
-    zone = check_zone(zone or "UTC")
+    known = None if on is None else wh.read_profile(on)
     check_smooth(smooth)
     if group is None:
         check_profile_file(output)
@@ -161,6 +178,14 @@ def profile(
     )  # fmt: skip
     if output.resolve() in {file.resolve() for file in found.files}:
         raise InputError(f"output must not be one of the traces, got {output}")
+    if on is not None and output.exists() and output.samefile(on):
+        raise InputError(f"output must not be the profile itself, got {output} for both")
+    points = count == "points" or not found.timed
+    if group and zone is None and not points:
+        raise InputError("periods of the day need a time zone: --zone Europe/Paris, for instance")
+    zone = check_zone(zone or "UTC")
+    if points and window:
+        raise InputError("--window must be left out where points are counted, which have no times")
     if one_person or (group is None and user is None and not found.tells_people):
         found = replace(found, person="me")
     cache = None if no_cache else cache_folder()
@@ -169,30 +194,38 @@ def profile(
             made = wh.personal_profile(
                 found, places, zone=zone, period=hours, window_days=window or None,
                 regions=regions, cell_km=cell_km, radius_km=reach_km, smooth=smooth,
-                progress=reading, cache=cache,
+                count=count, on=known, progress=reading, cache=cache,
             )  # fmt: skip
             reading.done(made.funnel)
         else:
             if regions is None:
                 size = cell_km or PAPER_CELL_KM
-                regions = area_cells(found, size, reach_km, zone, progress=reading, cache=cache)
-            visits = wh.count_visits(found, regions, zone, progress=reading, cache=cache)
+                regions = area_cells(
+                    found, size, reach_km, zone, count=count, progress=reading, cache=cache
+                )
+            visits = wh.count_visits(
+                found, regions, zone, count=count, progress=reading, cache=cache
+            )
             if h3 is not None:
-                tiles = wh.count_visits(found, DegreeTiles(), zone, progress=reading, cache=cache)
+                tiles = wh.count_visits(
+                    found, DegreeTiles(), zone, count=count, progress=reading, cache=cache
+                )
                 visits = nearby(visits, find_middle(tiles, reach_km), reach_km)
             reading.done(visits.funnel)
     if group is None:
-        facts = _say_person(made)
+        facts = _say_person(made, on is not None)
         wh.write_profile(output, made.profile)
     else:
-        window_days = (90 if window is None else window) or None
+        window_days = (90 if window is None and not points else window) or None
+        periods = {ALL_DAY: PERIODS[ALL_DAY]} if points else PERIODS
         least = 20 if at_least is None else at_least
         if own_places:
-            everybody, steps = _own(visits, places, hours, window_days, least, smooth)
+            everybody, steps = _own(visits, places, hours, window_days, least, smooth, periods)
         else:
             cohort = wh.paper_profiles(
-                visits, window_days=window_days, at_least=least, top=top or 30, places=places
-            )
+                visits, window_days=window_days, at_least=least, top=top or 30, places=places,
+                periods=periods,
+            )  # fmt: skip
             everybody, steps = _shared(cohort, hours, smooth)
         facts = _say_group(everybody, steps)
         wh.write_profiles(output, everybody)
@@ -255,27 +288,42 @@ class _Reading:
         self.facts = {**asdict(funnel), "dropped": funnel.dropped, "seconds": seconds}
 
 
-def _say_person(made: Portrait) -> dict[str, Any]:
+def _say_person(made: Portrait, on_places: bool) -> dict[str, Any]:
     where = made.profile.places
     size = ""
     if where.cell_km is not None:
         size = f", cells of {km(where.cell_km[0])} x {km(where.cell_km[1])}"
-    say(f"{made.points:,} points (a region and an hour once) in {made.hours:,} hours of "
-        f"{made.days:,} days.")  # fmt: skip
-    say(
-        f"{len(where)} places{size}: {made.at_places:.0%} of the recorded time was spent there, "
-        f"{made.in_area:.0%} in the area around."
-    )
+    if made.counted == "points":
+        say(f"{made.points:,} points, each row once, whatever its time. Where rows have times, "
+            "--columns time=NAME names them, and hours are counted.")  # fmt: skip
+        what = "the points are"
+    else:
+        say(f"{made.points:,} points (a region and an hour once) in {made.hours:,} hours of "
+            f"{made.days:,} days.")  # fmt: skip
+        what = "the recorded time was spent"
+    if on_places:
+        say(
+            f"{len(where)} places of the profile given: {made.at_places:.0%} of {what} there. "
+            f"{made.elsewhere:,} points elsewhere are left out."
+        )
+    else:
+        say(
+            f"{len(where)} places{size}: {made.at_places:.0%} of {what} there, "
+            f"{made.in_area:.0%} in the area around."
+        )
     if made.visited < len(where):
-        say(f"{len(where) - made.visited} of them lie around those visited, to hide among.")
+        how = "have no point" if on_places else "lie around those visited, to hide among"
+        say(f"{len(where) - made.visited} of them {how}.")
     if made.at_places < _POOR * made.in_area:
         say("More of it would be covered by more --places, or a larger --cell.")
-    if made.in_area < _POOR:
+    if made.in_area < _POOR and not on_places:
         say("The rest was elsewhere: --area or --radius takes in more, or another place.")
     return {
         "places": len(where),
         "cell_km": where.cell_km,
+        "counted": made.counted,
         "points": made.points,
+        "points_elsewhere": made.elsewhere,
         "hours": made.hours,
         "days": made.days,
         "share_of_time_in_area": made.in_area,
@@ -283,6 +331,15 @@ def _say_person(made: Portrait) -> dict[str, Any]:
         "places_visited": made.visited,
         "steps": [asdict(step) for step in made.steps],
     }
+
+
+def _check_on(on: Path | None, flags: dict[str, Any]) -> None:
+    """Refuse flags that choose places beside a profile that has them."""
+    if on is None:
+        return
+    for name in ("places", "area", "radius", "cell", "h3", "districts", "group"):
+        if name in flags:
+            raise InputError(f"--{name} must be left out with --on: the profile has its places")
 
 
 def _say_group(everybody: dict[str, wh.Profile], steps: tuple[Step, ...]) -> dict[str, Any]:
@@ -328,11 +385,11 @@ def _during(visits: Visits, hours: tuple[int, int]) -> Visits:
 
 def _own(
     visits: Visits, places: int, hours: tuple[int, int], window_days: int | None, at_least: int,
-    smooth: float,
+    smooth: float, periods: Mapping[str, tuple[int, int]],
 ) -> tuple[dict[str, wh.Profile], tuple[Step, ...]]:  # fmt: skip
     """Return everybody's own places and prior."""
     now = visits if window_days is None else busiest_window(visits, window_days)
-    now = enough_points(inside(now), at_least)
+    now = enough_points(inside(now), at_least, periods)
     if not now.users:
         raise InputError(f"nobody has {at_least} points in the area in every period")
     now = _during(now, hours)

@@ -98,11 +98,11 @@ class Watch:
         solved = max((mechanism.build.seconds or 0.0) - compiled, 0.0)
         if compiled >= _WORTH_SAYING_S:
             say(
-                f"It took {waited:.0f} s: {solved:.1f} s to solve, and {compiled:.0f} s to compile "
-                "the solver, which is kept for the next time."
+                f"It took {waited:.0f} s in all. Of the {solved + compiled:.0f} s to the answer, "
+                f"{compiled:.0f} s went into compiling the solver, which is kept for the next time."
             )
         elif waited - solved >= _WORTH_SAYING_S:
-            say(f"It took {waited:.0f} s: {solved:.1f} s to solve, the rest to check and write it.")
+            say(f"It took {waited:.0f} s in all, checks and writing included.")
         return {"waited_seconds": waited, "compile_seconds": compiled}
 
 

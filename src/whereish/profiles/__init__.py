@@ -2,6 +2,7 @@
 
 from whereish.profiles.cache import cache_folder, forget
 from whereish.profiles.city import embedded_city
+from whereish.profiles.known import KnownPlaces, regions_of
 from whereish.profiles.many import People, Person
 from whereish.profiles.person import (
     RADIUS_KM,
@@ -48,6 +49,7 @@ from whereish.profiles.table import (
 from whereish.profiles.traces import Traces, check_zone, open_traces
 from whereish.profiles.visits import (
     ALL_DAY,
+    COUNTS,
     PERIODS,
     Step,
     Visits,
@@ -58,6 +60,7 @@ from whereish.profiles.visits import (
 
 __all__ = [
     "ALL_DAY",
+    "COUNTS",
     "ELSEWHERE",
     "KINDS",
     "PAPER_CELL_KM",
@@ -69,6 +72,7 @@ __all__ = [
     "Districts",
     "Funnel",
     "H3Cells",
+    "KnownPlaces",
     "People",
     "Person",
     "Portrait",
@@ -105,6 +109,7 @@ __all__ = [
     "read_profile",
     "region_priors",
     "region_scores",
+    "regions_of",
     "smoothed",
     "traces_by_file",
     "write_profile",

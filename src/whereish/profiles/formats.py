@@ -111,10 +111,10 @@ def _cut_off(file: Path) -> bool:
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a table are called, and what parts them; user may be missing."""
+    """What the columns of a table are called, and what parts them; user and time may be missing."""
 
     user: str | None
-    time: str
+    time: str | None
     lat: str
     lon: str
     separator: str = ","
@@ -127,7 +127,9 @@ class Columns:
         return {column: name for column, name in pairs if name is not None}
 
 
-def find_columns(kind: str, file: Path, given: dict[str, str] | None = None) -> Columns:
+def find_columns(
+    kind: str, file: Path, given: dict[str, str] | None = None, timed: bool = True
+) -> Columns:
     """Find the columns of a table: as they were named, or by their usual names."""
     import polars as pl
 
@@ -154,7 +156,9 @@ def find_columns(kind: str, file: Path, given: dict[str, str] | None = None) -> 
             found[column] = lower[_plain(given[column])]
         else:
             found[column] = next((lower[n] for n in OTHER_NAMES[column] if n in lower), None)
-    if found["time"] is None or found["lat"] is None or found["lon"] is None:
+    if not timed:
+        found["time"] = None
+    if (found["time"] is None and timed) or found["lat"] is None or found["lon"] is None:
         raise FormatError(
             f"no columns for time, lat and lon, only {_shown(names)}; name them, on the command "
             "line by --columns time=A,lat=B,lon=C"
@@ -183,7 +187,8 @@ def csv_frames(
     import polars as pl
 
     raw = _scan_csv(files, has_header=True, separator=columns.separator)
-    named = {column: pl.col(name) for column, name in columns.named.items()}
+    named = {"time": pl.lit(None, pl.String)}
+    named |= {column: pl.col(name) for column, name in columns.named.items()}
     if columns.user is None and len(files) == 1:
         named["user"] = pl.lit(users[str(files[0])])  # streams; a look-up would not
     elif columns.user is None:
@@ -202,7 +207,8 @@ def parquet_frames(user: str, file: Path, columns: Columns, zone: str) -> Iterat
 
     raw = pl.scan_parquet(file, glob=False)
     kinds = raw.collect_schema()
-    named = {column: pl.col(name) for column, name in columns.named.items()}
+    named = {"time": pl.lit(None, pl.String)}
+    named |= {column: pl.col(name) for column, name in columns.named.items()}
     whose = named["user"].cast(pl.String) if "user" in named else pl.lit(user)
     rows = raw.select(
         user=whose,
@@ -210,7 +216,7 @@ def parquet_frames(user: str, file: Path, columns: Columns, zone: str) -> Iterat
         lat=named["lat"].cast(pl.Float64, strict=False),
         lon=named["lon"].cast(pl.Float64, strict=False),
     )
-    kind = kinds[columns.time]
+    kind = pl.String if columns.time is None else kinds[columns.time]
     for name in (columns.lat, columns.lon):
         if not (kinds[name].is_numeric() or kinds[name] == pl.String):
             raise FormatError(f"the column {name!r:.40} must hold numbers")
@@ -230,7 +236,12 @@ def parquet_frames(user: str, file: Path, columns: Columns, zone: str) -> Iterat
 
 
 def slow_frames(
-    kind: str, user: str, file: Path, given: dict[str, str] | None, zone: str
+    kind: str,
+    user: str,
+    file: Path,
+    given: dict[str, str] | None,
+    zone: str,
+    timed: bool = True,
 ) -> Iterator[pl.DataFrame]:
     """Read a text line by line: for files that polars gives up on, as far as they go.
 
@@ -239,7 +250,7 @@ def slow_frames(
     """
     rows: list[tuple[Any, ...]] = []
     broken, number = False, 0
-    pick, skip, separator = _picker(kind, user, file, given)
+    pick, skip, separator = _picker(kind, user, file, given, timed)
     try:
         with open_bytes(file) as stream:
             for number, raw in enumerate(iter(lambda: read_line(stream), b""), start=1):
@@ -258,14 +269,14 @@ def slow_frames(
 
 
 def _picker(
-    kind: str, user: str, file: Path, given: dict[str, str] | None
+    kind: str, user: str, file: Path, given: dict[str, str] | None, timed: bool
 ) -> tuple[Callable[[list[Any]], tuple[Any, ...]], int, str]:
     """Return how to take user, time, lat and lon out of a line, and what parts its fields."""
     if kind == "geolife":
         return lambda f: (user, f[6] and f"{f[5]} {f[6]}", f[0], f[1]), _PLT_HEADING, ","
     if kind == "t-drive":
         return lambda f: (f[0], f[1], f[3], f[2]), 0, ","
-    columns = find_columns("csv", file, given)
+    columns = find_columns("csv", file, given, timed)
     with open_bytes(file) as stream:
         text = read_line(stream).decode("utf-8", "replace").strip("\ufeff\r\n")
     heading = [_plain(name) for name in next(csv.reader([text], delimiter=columns.separator), [])]

@@ -14,6 +14,7 @@ import numpy as np
 
 from whereish.errors import InputError, described
 from whereish.places import Array, LocalPlane, Places, as_number, as_whole, euclidean
+from whereish.profiles.known import regions_of
 from whereish.profiles.pipeline import busiest_window
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import (
@@ -62,6 +63,11 @@ class Portrait:
         How many of the places the person was seen at; the others lie around them.
     steps, funnel
         What each step left, and what became of the rows that were read.
+    counted
+        "hours" or "points", see `count_visits`. Of points, shares are of points, and ``hours`` and
+        ``days`` are 0.
+    elsewhere
+        How many of the points were counted at none of the places.
     """
 
     profile: Profile
@@ -74,6 +80,8 @@ class Portrait:
     visited: int
     steps: tuple[Step, ...] = field(default=(), repr=False)
     funnel: Funnel = field(default_factory=Funnel, repr=False)
+    counted: str = "hours"
+    elsewhere: int = 0
 
 
 def personal_profile(
@@ -87,6 +95,8 @@ def personal_profile(
     cell_km: tuple[float, float] | None = None,
     radius_km: float = RADIUS_KM,
     smooth: float = 0.0,
+    count: str | None = None,
+    on: Profile | None = None,
     progress: Progress | None = None,
     cache: Path | None = None,
 ) -> Portrait:
@@ -110,6 +120,12 @@ def personal_profile(
         How far the area reaches from its middle.
     smooth
         Share of the prior that is spread over places nearby: for times when one was not recorded.
+    count
+        "hours" or "points", see `count_visits`.
+    on
+        A profile whose places are taken as they are, instead of being chosen (``places``,
+        ``cell_km`` and ``radius_km`` then say nothing): for another period, or other traces, on
+        the same places. What is elsewhere is left out.
 
     Raises
     ------
@@ -121,15 +137,20 @@ def personal_profile(
     check_smooth(smooth)
     if regions is not None and cell_km is not None:
         raise InputError("regions that are given have their size: leave cell_km out")
+    if on is not None and (regions is not None or cell_km is not None):
+        raise InputError("a profile has its places: leave regions and cell_km out")
     around = fine = None
-    if not isinstance(regions, SquareCells | Districts):
-        middle = find_middle(_counted(traces, DegreeTiles(), zone, progress, cache), radius_km)
+    if on is not None:
+        regions = regions_of(on)
+    elif not isinstance(regions, SquareCells | Districts):
+        tiles = _counted(traces, DegreeTiles(), zone, count, progress, cache)
+        middle = find_middle(tiles, radius_km)
         around = (middle, radius_km)
         if regions is None and cell_km is None:
             regions = fine = SquareCells(middle, (_FINE_KM, _FINE_KM))
         elif regions is None:
             regions = SquareCells(middle, as_cell_km(cell_km))
-    visits = _counted(traces, regions, zone, progress, cache)
+    visits = _counted(traces, regions, zone, count, progress, cache)
     if window_days is not None:
         visits = busiest_window(visits, window_days)
     if as_period(period) != PERIODS[ALL_DAY]:
@@ -138,6 +159,8 @@ def personal_profile(
         visits = nearby(visits, *around)
     if fine is not None:
         visits = _best_size(visits, fine, places)
+    if on is not None:
+        return _portrait_on(on, visits, smooth)
     return portrait(visits, visits.users[0] if visits.users else "", places, smooth=smooth)
 
 
@@ -164,9 +187,32 @@ def portrait(visits: Visits, user: str, places: int, *, smooth: float = 0.0) -> 
     profile = Profile(where, smoothed(prior[order], where, smooth), shapes)
     area = _time_share(replace(visits, table=alone), None)
     return Portrait(
-        profile, user, len(alone), alone["hour"].n_unique(), alone["day"].n_unique(), area, share,
-        len(ids), visits.steps, visits.funnel,
+        profile, user, len(alone), _different(alone["hour"]), _different(alone["day"]), area, share,
+        len(ids), visits.steps, visits.funnel, visits.counted, len(alone) - int(counts.sum()),
     )  # fmt: skip
+
+
+def _portrait_on(on: Profile, visits: Visits, smooth: float) -> Portrait:
+    """Count one person's visits at the places of a profile."""
+    table = visits.table
+    at = table["region"].to_numpy()
+    counts = np.bincount(at[at != ELSEWHERE], minlength=len(on.places)).astype(np.float64)
+    if counts.sum() == 0:
+        raise InputError(
+            "traces must hold a point at the places of the profile, in the period, got none"
+        )
+    prior = smoothed(counts / counts.sum(), on.places, smooth)
+    share = _time_share(visits, None)
+    return Portrait(
+        Profile(on.places, prior, on.regions, on.backdrop), visits.users[0], len(table),
+        _different(table["hour"]), _different(table["day"]), share, share,
+        int((counts > 0).sum()), visits.steps, visits.funnel, visits.counted,
+        int((at == ELSEWHERE).sum()),
+    )  # fmt: skip
+
+
+def _different(column: pl.Series) -> int:
+    return column.drop_nulls().n_unique()
 
 
 def area_cells(
@@ -175,13 +221,14 @@ def area_cells(
     radius_km: float = RADIUS_KM,
     zone: str = "UTC",
     *,
+    count: str | None = None,
     progress: Progress | None = None,
     cache: Path | None = None,
 ) -> SquareCells:
     """Return square cells over the area where people are most of the time."""
     _check_radius(radius_km)
     width, height = as_cell_km(cell_km)
-    tiles = count_visits(traces, DegreeTiles(), zone, progress=progress, cache=cache)
+    tiles = count_visits(traces, DegreeTiles(), zone, count=count, progress=progress, cache=cache)
     columns, rows = (2 * int(np.ceil(radius_km / side)) for side in (width, height))
     corner = (-columns * width / 2, -rows * height / 2)
     return SquareCells(find_middle(tiles, radius_km), (width, height), corner, columns, rows)
@@ -243,11 +290,12 @@ def _counted(
     traces: Traces | pl.DataFrame,
     regions: Regions,
     zone: str,
+    count: str | None,
     progress: Progress | None,
     cache: Path | None,
 ) -> Visits:
     """Count the visits of one person, and refuse several."""
-    visits = count_visits(traces, regions, zone, progress=progress, cache=cache)
+    visits = count_visits(traces, regions, zone, count=count, progress=progress, cache=cache)
     people = visits.users
     if len(people) > 1:
         raise InputError(
@@ -310,6 +358,8 @@ def _weighted(visits: Visits) -> pl.DataFrame:
     """Share every hour out among the regions it was spent in."""
     import polars as pl
 
+    if visits.counted == "points":
+        return visits.table.with_columns(share=pl.lit(1.0))
     return visits.table.with_columns(share=1 / pl.len().over("user", "hour"))
 
 

@@ -33,6 +33,7 @@ def busiest_window(visits: Visits, days: int = 90) -> Visits:
     import polars as pl
 
     days = min(as_whole("days", days), _ALL_DAYS)
+    visits.check_timed("a window of days")
     traces = visits.traces
     totals = traces.rolling(
         index_column="day", period=f"{days}d", offset="0d", closed="left", group_by="user"
@@ -63,6 +64,8 @@ def enough_points(visits: Visits, at_least: int = 20, periods: Periods = PERIODS
     as_whole("at_least", at_least, 0)
     if not periods:
         raise InputError("periods must name at least one period of the day, got none")
+    if any(hours != PERIODS[ALL_DAY] for hours in periods.values()):
+        visits.check_timed("a period of the day")
     counted = visits.table.group_by("user").agg(
         **{name: in_period(hours).sum() for name, hours in periods.items()}
     )

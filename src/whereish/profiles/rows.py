@@ -163,8 +163,8 @@ def read_times(text: pl.Series, zone: str) -> pl.Series:
     return time.alias("time")
 
 
-def clean(frame: pl.DataFrame) -> tuple[pl.DataFrame, Funnel]:
-    """Drop and count rows that cannot be used."""
+def clean(frame: pl.DataFrame, timed: bool = True) -> tuple[pl.DataFrame, Funnel]:
+    """Drop and count rows that cannot be used; where times do not matter, whatever their time."""
     import polars as pl
 
     seen = Funnel(rows=len(frame))
@@ -173,9 +173,11 @@ def clean(frame: pl.DataFrame) -> tuple[pl.DataFrame, Funnel]:
     lately = pl.col("time").is_between(EARLIEST, datetime.now(UTC) + timedelta(days=1))
     fate: pl.Expr = (
         pl.when(~there.fill_null(False)).then(_IMPOSSIBLE)
-        .when(~lately.fill_null(False)).then(_UNTIMELY).otherwise(0)
+        .when(~lately.fill_null(False) & timed).then(_UNTIMELY).otherwise(0)
     )  # fmt: skip
     for number, name in reversed(list(enumerate(COLUMNS, start=1))):
+        if name == "time" and not timed:
+            continue
         fate = pl.when(pl.col(name).is_null()).then(number).otherwise(fate)
     judged = frame.with_columns(fate=fate.cast(pl.Int8))
     kept = judged.filter(fate=0)

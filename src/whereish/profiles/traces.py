@@ -8,13 +8,14 @@ coordinate.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -70,6 +71,8 @@ class Traces:
         How many files of other kinds there are, by kind.
     unnamed
         Files whose names are no text, and which are not read.
+    timed
+        Whether a row needs a time: not where points are counted, see `count_visits`.
     """
 
     kind: str
@@ -82,6 +85,7 @@ class Traces:
     root: Path = field(default=Path("."), repr=False)
     left_out: dict[str, int] = field(default_factory=dict, repr=False)
     unnamed: tuple[str, ...] = field(default=(), repr=False)
+    timed: bool = True
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -99,7 +103,8 @@ class Traces:
         told = []
         for file in self.files[:FILES_A_BATCH]:
             try:
-                told.append(formats.find_columns(self.kind, file, self.columns).user is not None)
+                found = formats.find_columns(self.kind, file, self.columns, self.timed)
+                told.append(found.user is not None)
             except FormatError as wrong:
                 first = first or FormatError(f"{file} cannot be read: {wrong}")
         if not told:
@@ -162,6 +167,7 @@ class Traces:
 
         users = None if self.users is None else sorted(self.users)
         how = [self.kind, self.columns, self.zone, self.person, users, self.strict]
+        how += [] if self.timed else ["untimed"]
         whole = hashlib.blake2b(json.dumps(how).encode(), digest_size=20)
         with ThreadPoolExecutor(cores()) as pool:
             for (user, files), told in zip(
@@ -186,7 +192,7 @@ class Traces:
             whole = Funnel(files=len(chunk))
             tables = []
             for frame, broken in self._unbroken(user, there):
-                table, seen = clean(frame) if frame is not None else (None, Funnel())
+                table, seen = clean(frame, self.timed) if frame is not None else (None, Funnel())
                 seen.broken = [*broken, *seen.broken]
                 whole.add(seen)
                 if table is not None:
@@ -235,7 +241,9 @@ class Traces:
         """Read line by line what polars has given up on."""
         whose = user or whose_file(self.root, file)
         try:
-            for frame in formats.slow_frames(self.kind, whose, file, self.columns, self.zone):
+            for frame in formats.slow_frames(
+                self.kind, whose, file, self.columns, self.zone, self.timed
+            ):
                 yield frame, []
         except (FormatError, OSError, EOFError, zlib.error) as wrong:
             reason = str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
@@ -247,11 +255,11 @@ class Traces:
         elif self.kind == "t-drive":
             yield from formats.taxi_frames(files, self.zone)
         elif self.kind == "csv":
-            columns = formats.find_columns("csv", files[0], self.columns)
+            columns = formats.find_columns("csv", files[0], self.columns, self.timed)
             users = {str(file): whose_file(self.root, file) for file in files}
             yield from formats.csv_frames(users, files, columns, self.zone)
         elif self.kind == "parquet":
-            columns = formats.find_columns("parquet", files[0], self.columns)
+            columns = formats.find_columns("parquet", files[0], self.columns, self.timed)
             whose = whose_file(self.root, files[0])
             yield from formats.parquet_frames(whose, files[0], columns, self.zone)
         else:
@@ -283,7 +291,8 @@ def open_traces(
     path
         A file or a folder: GeoLife's (or its ``Data``), T-Drive's text files, CSV or Parquet
         tables, GPX, GeoJSON, or a Google location history (Takeout's, or the phone's Timeline).
-        Any of them may be packed by gzip.
+        Any of them may be packed by gzip. Tables without a column of times are points: each row
+        counts once.
     kind
         One of `KINDS`, if it is not to be found out.
     columns
@@ -344,7 +353,20 @@ def open_traces(
     if not traces.groups:
         raise InputError(f"users must be among the people of {root}, got {', '.join(some or [])}")
     if found in ("csv", "parquet"):
-        _ = traces.tells_people  # a table without the columns is refused now, not after an hour
+        return _with_columns(traces)
+    return traces
+
+
+def _with_columns(traces: Traces) -> Traces:
+    """Refuse tables without the columns now, not after an hour; where only times lack, say so."""
+    try:
+        _ = traces.tells_people
+    except FormatError:
+        points = replace(traces, timed=False)
+        with contextlib.suppress(FormatError):
+            _ = points.tells_people
+            return points
+        raise
     return traces
 
 

@@ -3,6 +3,8 @@
 "Whenever we count points, those falling within the same grid region during the same hour are
 counted only once" (Section 4.2). So the traces are read once, and what is kept of them is the set
 of (user, hour, region): small, and the same in whatever order and parts the points came.
+
+Points without times (check-ins, photographs) cannot be counted so: of those each row counts once.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ PERIODS: dict[str, tuple[int, int]] = {
 # A trace ends where nothing is recorded for 20 minutes: four steps of five.
 _STEP_S, _PAUSE_STEPS = 300, 4
 _HELD_ROWS = 2_000_000
+COUNTS = ("hours", "points")
 _FORMAT = 1  # of what is kept: changes when the same traces would give other visits
 
 
@@ -67,6 +70,9 @@ class Visits:
         What became of the rows that were read.
     steps
         What is left after each step so far.
+    counted
+        "hours": a region in an hour once, as above. "points": each row once; then ``hour`` and
+        ``day`` are null, ``clock`` is 0, and a column ``point`` numbers the rows.
     """
 
     table: pl.DataFrame = field(repr=False)
@@ -75,6 +81,7 @@ class Visits:
     zone: str
     funnel: Funnel = field(default_factory=Funnel, repr=False)
     steps: tuple[Step, ...] = ()
+    counted: str = "hours"
 
     @property
     def users(self) -> list[str]:
@@ -88,7 +95,17 @@ class Visits:
 
     def during(self, period: str | tuple[int, int]) -> pl.DataFrame:
         """Return the rows of a period of the day."""
+        if as_period(period) != PERIODS[ALL_DAY]:
+            self.check_timed("a period of the day")
         return self.table.filter(in_period(period))
+
+    def check_timed(self, what: str) -> None:
+        """Raise InputError if points were counted, which have no times."""
+        if self.counted != "hours":
+            raise InputError(
+                f"{what} needs points with times, and here each point counts once, whatever its "
+                "time: leave it out"
+            )
 
 
 def in_period(period: str | tuple[int, int]) -> pl.Expr:
@@ -127,6 +144,7 @@ def count_visits(
     regions: Regions,
     zone: str = "UTC",
     *,
+    count: str | None = None,
     progress: Progress | None = None,
     cache: Path | None = None,
 ) -> Visits:
@@ -138,6 +156,9 @@ def count_visits(
         What `open_traces` found, or a polars table with the columns user, time, lat and lon.
     zone
         The time zone by whose clock hours, days and periods are told.
+    count
+        "hours": a region in an hour once. "points": each row once, whatever its time. If not
+        given, hours where there are times, and points where there are none.
     progress
         Called with files done, files in all, and rows so far.
     cache
@@ -150,6 +171,8 @@ def count_visits(
         raise InputError(
             f"regions must be SquareCells, H3Cells or Districts, got {described(regions)}"
         )
+    if _counting(traces, count) == "points":
+        return _points(traces, regions, zone, progress)
     kept = None
     if cache is not None and isinstance(traces, Traces):
         kept = place_for(Path(cache), traces, [_FORMAT, regions.recipe(), zone])
@@ -179,7 +202,51 @@ def count_visits(
     return counted.then("recorded, the same region in the same hour once", told)
 
 
-def _checked(table: pl.DataFrame, funnel: Funnel) -> pl.DataFrame:
+def _counting(traces: Traces | pl.DataFrame, count: str | None) -> str:
+    """Tell how traces are counted: as asked, or as they can be."""
+    if count is not None and count not in COUNTS:
+        raise InputError(f"count must be one of {', '.join(COUNTS)}, got {count!r}")
+    timed = traces.timed if isinstance(traces, Traces) else "time" in getattr(traces, "columns", ())
+    if count == "hours" and not timed:
+        raise InputError("count must be points where there are no times, got hours")
+    return count or ("hours" if timed else "points")
+
+
+def _points(
+    traces: Traces | pl.DataFrame, regions: Regions, zone: str, progress: Progress | None
+) -> Visits:
+    """Count every row once."""
+    import polars as pl
+
+    def reduce(batch: pl.DataFrame) -> pl.DataFrame:
+        inside = regions.of(batch["lat"].to_numpy(), batch["lon"].to_numpy())
+        return batch.select("user", region=pl.Series(inside, dtype=pl.Int64))
+
+    funnel = Funnel()
+    if isinstance(traces, Traces):
+        parts = list(replace(traces, timed=False).map(reduce, funnel, progress))
+    else:
+        untimed = traces.with_columns(time=pl.lit(None, pl.Datetime("us", "UTC")))
+        parts = [reduce(_checked(untimed, funnel, timed=False))]
+    table = (
+        pl.concat(parts)
+        .sort("user", "region")
+        .with_row_index("point")
+        .select(
+            "user",
+            hour=pl.lit(None, pl.Datetime("us", "UTC")),
+            clock=pl.lit(0, pl.Int8),
+            day=pl.lit(None, pl.Date),
+            region="region",
+            point="point",
+        )
+    )
+    none = pl.DataFrame(schema={"user": pl.String, "day": pl.Date, "traces": pl.UInt32})
+    counted = Visits(table, none, regions, zone, funnel, counted="points")
+    return counted.then("recorded, each row once", table)
+
+
+def _checked(table: pl.DataFrame, funnel: Funnel, timed: bool = True) -> pl.DataFrame:
     """Take a table that was made elsewhere as if it had been read."""
     import polars as pl
 
@@ -195,7 +262,8 @@ def _checked(table: pl.DataFrame, funnel: Funnel) -> pl.DataFrame:
             pl.col("user").cast(pl.String),
             pl.col("time").dt.convert_time_zone("UTC").dt.cast_time_unit("us"),
             pl.col("lat", "lon").cast(pl.Float64),
-        ).with_columns(file=pl.lit("the table"), line=pl.int_range(1, pl.len() + 1))
+        ).with_columns(file=pl.lit("the table"), line=pl.int_range(1, pl.len() + 1)),
+        timed,
     )
     funnel.add(seen)
     return kept
