@@ -133,7 +133,18 @@ def test_the_command_counts_points_and_says_so(tmp_path: Path) -> None:
         assert not (tmp_path / "x.csv").exists()
     write(file, check_ins(5), "user,lat,lon")
     area = ",".join(map(str, AREA))
-    flags = ["--group", "users", "--area", area, "--at-least", 1, "--places", 8]
+    flags = [
+        "--group",
+        "users",
+        "--count",
+        "points",
+        "--area",
+        area,
+        "--at-least",
+        1,
+        "--places",
+        8,
+    ]
     done = run("profile", file, *flags, "-o", tmp_path / "group")
     assert done.exit_code == 0, done.stderr
     assert sorted(path.stem for path in (tmp_path / "group").iterdir()) == ["ann", "bob"]
@@ -153,9 +164,7 @@ def slow_on(profile: wh.Profile, points: list[tuple[float, float]]) -> list[int 
     return found
 
 
-ROW = st.tuples(
-    st.integers(0, 71), st.floats(48.82, 48.88), st.floats(2.27, 2.38), st.booleans()
-)
+ROW = st.tuples(st.integers(0, 71), st.floats(48.82, 48.88), st.floats(2.27, 2.38), st.booleans())
 
 
 @given(st.lists(ROW, min_size=1, max_size=40), st.sampled_from(["UTC", "Europe/Paris"]))
@@ -193,7 +202,7 @@ def test_a_period_on_the_places_of_a_profile(rows: list[Any], zone: str) -> None
 
 
 def test_the_same_cells_from_a_file(tmp_path: Path) -> None:
-    """Cells that were written and read are the cells they were, but for their last half per cent."""
+    """Cells that were written and read are the same, but for their last half per cent."""
     rng = np.random.default_rng(1)
     ids = CELLS.all_ids[20:60]
     wh.write_profile(tmp_path / "me.csv", wh.Profile(CELLS.places(ids), some.skewed(40)))

@@ -343,3 +343,31 @@ def test_who_is_always_at_one_place_is_no_obstacle(people: Any) -> None:
     rows = privacy_under_priors(alone, [user], Design())
     assert max(r["adversary_error_km"] for r in rows) < 1e-9
     assert {r["mechanism"] for r in rows} == {"optimal", "Shokri et al.", "planar Laplace"}
+
+
+def test_how_long_it_takes_is_said_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And more places than the paper's take longer than the seconds of its parts."""
+    command = sys.modules["whereish.cli.paper"]
+
+    def stop(*_: Any, **__: Any) -> Any:
+        raise wh.InputError("it began")
+
+    monkeypatch.setattr(command, "evaluate", stop)
+    took: list[float] = []
+
+    def about(seconds: float) -> str:
+        took.append(seconds)
+        return f"about {seconds:.0f} s"
+
+    monkeypatch.setattr(command, "_about", about)
+    small = ["paper", "--quick", "--users", "6", "--days", "20", "--no-cache", "--at-least", "1"]
+    for places in ("10", "60", "3000"):
+        words = [*small, "--places", places, "-o", str(tmp_path / places)]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 2
+        said, _, after = done.stderr.partition("it began")
+        assert "takes about" in said
+        assert not after.strip()
+    assert took[0] < took[1] < took[2]

@@ -306,3 +306,69 @@ def test_no_picture_or_message_shows_where_somebody_is(tmp_path: Path) -> None:
         done = run("build", spoiled, "--epsilon", 1, "-o", tmp_path / "k.whereish")
         assert done.exit_code == 2
         assert "48.7" not in done.stderr
+
+
+TRACES = {
+    "a.csv": "user,time,lat,lon\n" + "ann,2024-05-01 10:00:00,48.85,2.35\n" * 3
+    + "bob,2024-05-01 10:00:00,48.86,2.35\n",
+    "check-ins.csv": "user,lat,lon\nann,48.85,2.35\nbob,48.86,2.36\n",
+    "a.gpx": '<gpx><trkpt lat="48.85" lon="2.35"><time>2024-05-01T10:00:00Z</time></trkpt></gpx>',
+    "Records.json": '{"locations": [{"latitudeE7": 488500000, "longitudeE7": 23500000, '
+    '"timestamp": "2024-05-01T10:00:00Z"}]}',
+    "a.geojson": '{"type": "FeatureCollection", "features": [{"type": "Feature", "properties": '
+    '{"time": "2024-05-01T10:00:00Z"}, "geometry": {"type": "Point", "coordinates": [2, 48]}}]}',
+    "taxi/1.txt": "1,2008-02-02 15:36:08,116.51172,39.92123\n",
+    "geolife/000/Trajectory/a.plt": "Geolife trajectory\n\n\n\n\n\n39.9,116.3,0,492,39744.2,"
+    "2008-10-23,05:53:05\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("asked", ["build", "spanner", "compare", "plot", "measure"])
+def test_traces_where_a_profile_is_needed(tmp_path: Path, name: str, asked: str) -> None:
+    """The answer is the command that makes one, not a flag that does not help."""
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(TRACES[name])
+    source = tmp_path / name.partition("/")[0]
+    flags: dict[str, list[Any]] = {
+        "build": [source, "--epsilon", 1, "-o", tmp_path / "k.whereish"],
+        "spanner": [source, "--dilation", 1.1],
+        "compare": [source, "--epsilon", 1],
+        "plot": [source, "-o", tmp_path / "a.png"],
+    }
+    if asked == "measure":
+        mechanism = wh.exponential(wh.Places.from_xy([[0, 0], [1, 0]]), 1.0)
+        wh.save_mechanism(tmp_path / "k.whereish", mechanism)
+        flags["measure"] = [tmp_path / "k.whereish", "--prior", source]
+    done = run(asked, *flags[asked])
+    assert done.exit_code == 2
+    assert f"whereish profile {source}" in done.stderr
+    assert "holds traces" in done.stderr
+
+
+def test_a_profile_with_a_mistake_is_not_taken_for_traces(tmp_path: Path) -> None:
+    file = tmp_path / "me.csv"
+    file.write_text("user,time,lat,lon,prior\nann,2024-05-01 10:00:00,48.85,2.35,x\n")
+    done = run("build", file, "--epsilon", 1, "-o", tmp_path / "k.whereish")
+    assert done.exit_code == 2
+    assert "prior must be a number" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["geolife", "t-drive", "parquet"])
+def test_a_city_does_not_replace_what_is_there(tmp_path: Path, form: str) -> None:
+    small = ("--users", 1, "--days", 2, "--format", form)
+    mine = tmp_path / "mine.parquet"
+    mine.write_text("my own data")
+    done = run("city", *small, "-o", mine)
+    assert done.exit_code == 2
+    assert mine.read_text() == "my own data"
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a").write_text("my own data")
+    for flags in ([], ["--force"]):
+        done = run("city", *small, *flags, "-o", tmp_path / "folder")
+        assert done.exit_code == 2
+        assert (tmp_path / "folder" / "a").read_text() == "my own data"
+    if form == "parquet":
+        assert run("city", *small, "--force", "-o", mine).exit_code == 0
+        assert mine.read_bytes()[:4] == b"PAR1"

@@ -29,11 +29,19 @@ def city(
     days: Annotated[int, typer.Option(help="How many days of each.")] = 90,
     seed: Annotated[int, typer.Option(help="Which city: the same seed makes the same.")] = 0,
     every: Annotated[int, typer.Option(help="Seconds between two points of a trace.")] = 30,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that is there. A folder never is.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the traces of made-up people, to try things out on."""
     if form not in FORMATS:
         raise InputError(f"format must be one of {', '.join(FORMATS)}, got {form!r}")
+    if form == "parquet" and output.is_file() and not force:
+        raise InputError(
+            f"output must be new, and {output} is there: give another name, or --force to replace "
+            "it"
+        )
     made = wh.SyntheticCity(users=users, days=days, seed=seed, every_s=every)
     with waiting(f"making up {users:,} people") as tell:
         write = {"geolife": made.write_geolife, "parquet": made.write_parquet,

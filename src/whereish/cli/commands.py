@@ -19,6 +19,7 @@ from whereish.cli.prior import (
     public_prior,
     say_what_it_tells,
 )
+from whereish.cli.reading import read_who
 from whereish.cli.recipe import build_recipe, given_flags, recipe_in
 from whereish.cli.report import (
     Watch,
@@ -156,7 +157,7 @@ def build(
         picture_kind(picture)
     if output.exists() and profile.exists() and output.samefile(profile):
         raise InputError(f"output must not be the profile itself, got {output} for both")
-    who = wh.read_profile(profile, normalise=normalise, user=user)
+    who = read_who(profile, normalise=normalise, user=user)
     check_places(who.places)
     public = public_prior(blur_with, who, normalise)
     say_profile(who)
@@ -267,7 +268,7 @@ def spanner(
             raise InputError(f"output must end in .csv, .png, .pdf or .svg, got {output.name!r}")
         check_writable(output)
     _check_options(dilation, "auto", None)
-    who = wh.read_profile(profile, normalise=normalise)
+    who = read_who(profile, normalise=normalise)
     say_profile(who)
     start = time.perf_counter()
     with waiting(f"building a spanner of {len(who.places):,} places"):
@@ -320,7 +321,7 @@ def compare(
     """Set the optimal mechanism beside the others, at the same privacy and at the same loss."""
     level = privacy_level(epsilon, ratio, within)
     _check_options(dilation, solver, None, time_limit)
-    who = wh.read_profile(profile, normalise=normalise)
+    who = read_who(profile, normalise=normalise)
     check_places(who.places)
     say_profile(who)
     say(level_in_words(level))
@@ -372,7 +373,7 @@ def plot(
             raise InputError("--prior must go with a mechanism to draw, got a profile")
         if place is not None:
             raise InputError("--place needs a mechanism to draw, got a profile")
-        who = wh.read_profile(source, normalise=normalise)
+        who = read_who(source, normalise=normalise)
         graph = None
         if dilation is not None:
             graph = wh.greedy_spanner(wh.euclidean(who.places), dilation)
@@ -435,9 +436,9 @@ def _adversary(name: str, mechanism: wh.Mechanism) -> Array | None:
 
 
 def _is_mechanism_file(path: Path) -> bool:
-    if not path.is_file():
+    if not path.exists():
         raise InputError(f"what to draw must be a file that exists, got {path}")
-    return is_mechanism_file(path)
+    return path.is_file() and is_mechanism_file(path)
 
 
 def _edge_rows(found: wh.Spanner) -> list[tuple[tuple[int, int], float]]:

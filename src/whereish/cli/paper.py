@@ -18,7 +18,15 @@ from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number, as_whole
 from whereish.profiles import ALL_DAY, PERIODS, as_cell_km, as_period, cache_folder
-from whereish.studies import DATASETS, Choice, Design, check_folder, evaluate, load_people
+from whereish.studies import (
+    DATASETS,
+    Choice,
+    Design,
+    check_folder,
+    evaluate,
+    expected_seconds,
+    load_people,
+)
 
 _QUICK = Design(
     epsilons=(0.5, 1.07, 2.0), dilations=(1.0, 1.05, 1.1, 1.2, 1.5, 2.0), sizes=(25,),
@@ -93,6 +101,12 @@ def paper(
         )  # fmt: skip
     for step in people.cohort.steps:
         say(f"{step.users:>8,} people {step.points:>12,} points  {step.name}")
+    expected = expected_seconds(people, design)
+    say(
+        f"Evaluating {len(people.cohort.users):,} people on {len(people.cohort.places):,} places "
+        f"takes {_about(expected)} if nothing of it is there yet. Ctrl-C stops it, and the same "
+        "command goes on where it was."
+    )
     with waiting("evaluating") as tell:
         made = evaluate(
             people, design, output, version=wh.__version__, command=_command(choice, design, quick),
@@ -165,6 +179,14 @@ def _asked(
     for name, value in given.items():
         as_whole(name.replace("_", "-"), value, 2 if name == "places" else 1)
     return design, replace(choice, **{**small, **given})
+
+
+def _about(seconds: float) -> str:
+    """Write a rough time for people."""
+    for size, unit in ((3600, "hours"), (60, "minutes")):
+        if seconds >= 1.5 * size:
+            return f"about {seconds / size:.0f} {unit}"
+    return "about a minute" if seconds > 30 else "less than a minute"
 
 
 def _numbers(name: str, text: str) -> list[float]:

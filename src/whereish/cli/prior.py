@@ -8,6 +8,7 @@ from pathlib import Path
 
 import whereish as wh
 from whereish.cli.console import say
+from whereish.cli.reading import read_who
 from whereish.errors import InputError
 from whereish.mechanisms import TELLS_PRIOR
 from whereish.places import Array
@@ -35,7 +36,7 @@ def public_prior(blur_with: str | None, who: wh.Profile, normalise: bool) -> Arr
     """Read the public prior of a blur; None for the uniform one."""
     if blur_with is None or blur_with == "uniform":
         return None
-    other = wh.read_profile(Path(blur_with), normalise=normalise)
+    other = read_who(Path(blur_with), normalise=normalise)
     if not other.places.same_as(who.places):
         raise InputError(f"blur-with {blur_with} must have the places of the profile, in its order")
     return other.prior
@@ -48,7 +49,7 @@ def load_with_prior(
     mechanism, prior = wh.load_mechanism(path)
     if other is None:
         return mechanism, prior
-    who = wh.read_profile(other, normalise=normalise)
+    who = read_who(other, normalise=normalise)
     if not who.places.same_as(mechanism.inputs):
         raise InputError(f"prior {other} must have the places of {path}, in the same order")
     return mechanism, who.prior

@@ -14,7 +14,7 @@ import typer
 import whereish as wh
 from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say, waiting
-from whereish.cli.recipe import given
+from whereish.cli.recipe import given_flags
 from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.places import as_whole
@@ -150,11 +150,14 @@ def profile(
     hours = _period(period)
     if group not in (None, "users"):
         raise InputError(f"group must be users, got {group!r}")
-    if zone is None and hours != PERIODS[ALL_DAY]:
-        raise InputError("periods of the day need a time zone: --zone Europe/Paris, for instance")
+    if zone is None and (hours != PERIODS[ALL_DAY] or (group and count != "points")):
+        more = "; points without times need --count points" if group else ""
+        raise InputError(
+            f"periods of the day need a time zone: --zone Europe/Paris, for instance{more}"
+        )
     if count not in (None, *COUNTS):
         raise InputError(f"count must be one of {', '.join(COUNTS)}, got {count!r}")
-    _check_on(on, given(context))
+    _check_on(on, given_flags(context))
     for_groups = {"own-places": own_places or None, "at-least": at_least, "top": top}
     for name, value in for_groups.items():
         if value is not None and group is None:
@@ -164,6 +167,7 @@ def profile(
     if as_whole("places", places, 2) > _MOST_PLACES:
         raise InputError(f"places must be at most {_MOST_PLACES:,}, got {places:,}")
     as_whole("top", 30 if top is None else top)
+    zone = check_zone(zone or "UTC")
     known = None if on is None else wh.read_profile(on)
     check_smooth(smooth)
     if group is None:
@@ -181,9 +185,6 @@ def profile(
     if on is not None and output.exists() and output.samefile(on):
         raise InputError(f"output must not be the profile itself, got {output} for both")
     points = count == "points" or not found.timed
-    if group and zone is None and not points:
-        raise InputError("periods of the day need a time zone: --zone Europe/Paris, for instance")
-    zone = check_zone(zone or "UTC")
     if points and window:
         raise InputError("--window must be left out where points are counted, which have no times")
     if one_person or (group is None and user is None and not found.tells_people):

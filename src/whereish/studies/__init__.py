@@ -4,7 +4,7 @@ from whereish.studies.claims import Claim, claims
 from whereish.studies.compare import Row, compare, measure
 from whereish.studies.datasets import DATASETS, Choice, People, load_people
 from whereish.studies.evaluation import Design
-from whereish.studies.paper import Evaluation, check_folder, evaluate
+from whereish.studies.paper import Evaluation, check_folder, evaluate, expected_seconds
 from whereish.studies.pictures import (
     KINDS,
     draw_comparison,
@@ -30,6 +30,7 @@ __all__ = [
     "draw_mechanism",
     "draw_profile",
     "evaluate",
+    "expected_seconds",
     "km",
     "load_people",
     "measure",

@@ -15,12 +15,13 @@ from typing import Any
 
 from whereish.errors import InputError
 from whereish.files import write_whole
+from whereish.solvers import estimate
 from whereish.studies.charts import CHARTS, chart
 from whereish.studies.claims import Claim, claims
 from whereish.studies.datasets import Choice, People
 from whereish.studies.evaluation import Design, comparison_parts, evaluation_parts
 from whereish.studies.report import build_report
-from whereish.studies.runs import MARK, Row, run_parts
+from whereish.studies.runs import MARK, Part, Row, run_parts
 from whereish.studies.timings import timing_parts
 
 _OURS = "run.json"
@@ -74,10 +75,7 @@ def evaluate(
     check_folder(where)
     chosen = {key: value for key, value in asdict(people.choice).items() if key != "data"}
     recipe = json.loads(json.dumps([version, _code(), people.recipe, chosen, asdict(design)]))
-    parts = evaluation_parts(people.cohort, design)
-    if people.twin is not None:
-        parts += comparison_parts(people.twin, design, "figure 6", "figure 7")
-    parts += timing_parts(people.sizes(design.sizes), design)
+    parts = _parts(people, design)
     tables = run_parts(parts, where, recipe, progress)
     found = claims(tables)
     about = {
@@ -108,6 +106,21 @@ def evaluate(
     for old in {*(where / "rows").iterdir(), *(where / "figures").iterdir()} - set(files):
         old.unlink()  # of an earlier run with other parameters: not beside this report
     return Evaluation(tables, found, files)
+
+
+def _parts(people: People, design: Design) -> list[Part]:
+    parts = evaluation_parts(people.cohort, design)
+    if people.twin is not None:
+        parts += comparison_parts(people.twin, design, "figure 6", "figure 7")
+    return parts + timing_parts(people.sizes(design.sizes), design)
+
+
+def expected_seconds(people: People, design: Design) -> float:
+    """Say about how long an evaluation takes that begins anew."""
+    # What parts weigh are seconds at the paper's 50 places; a solve takes longer for more.
+    n, usual = len(people.cohort.places), Choice().places
+    longer = max(1.0, estimate(n, n, 0).seconds / estimate(usual, usual, 0).seconds)
+    return longer * sum(part.weight for part in _parts(people, design))
 
 
 def _code() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ _INK, _PAPER, _WATER = "#22303c", "#fbfaf7", "#a9c9dd"
 _PRIOR_MAP, _REPORT_MAP = "YlOrBr", "BuPu"
 _ACCENT = "#c8102e"
 _NUMBERED = 100
+_TITLE_POINTS, _LETTER_INCHES, _TITLE_LETTERS = 11, 0.088, 30
 
 
 def picture_kind(path: str | Path) -> str:
@@ -275,9 +277,23 @@ def new_figure(size: tuple[float, float], panels: int = 1) -> tuple[Any, list[An
 def _finish(figure: Any, path: str | Path) -> None:
     kind = picture_kind(path)
     stream = io.BytesIO()
-    figure.savefig(stream, format=kind)
+    figure.draw_without_rendering()
+    for axis in figure.axes:
+        _wrap_title(axis)
+    # Tight: the picture is as large as what is on it, and no title is cut off.
+    figure.savefig(stream, format=kind, bbox_inches="tight", pad_inches=0.1)
     # What it shows may be where somebody lives.
     write_whole(path, stream.getvalue(), private=True)
+
+
+def _wrap_title(axis: Any) -> None:
+    """Break the lines of a title that would reach into the next panel."""
+    title = axis.get_title(loc="left")
+    if title:
+        inches = axis.get_window_extent().width / axis.figure.dpi
+        wide = max(_TITLE_LETTERS, int(inches / _LETTER_INCHES))
+        lines = [textwrap.fill(line, wide) for line in title.split("\n")]
+        axis.set_title("\n".join(lines), loc="left", color=_INK, fontsize=_TITLE_POINTS)
 
 
 def _percent(value: float, _: object = None) -> str:

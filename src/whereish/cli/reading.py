@@ -1,0 +1,48 @@
+"""Reading a profile for a command; who hands over traces is told what to run first."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import whereish as wh
+from whereish.errors import InputError
+
+_HEAD = 1 << 16
+
+
+def read_who(path: Path, *, normalise: bool = False, user: str | None = None) -> wh.Profile:
+    """Read a profile.
+
+    Raises
+    ------
+    InputError
+        If it is none; for traces, with the command that makes a profile of them.
+    """
+    try:
+        return wh.read_profile(path, normalise=normalise, user=user)
+    except InputError:
+        kind = _kind_of_traces(path)
+        if kind is None:
+            raise
+        more = "" if user is None else f" --user {shlex.quote(user)}"
+        raise InputError(
+            f"{path} holds traces ({kind}), not a profile, which is places with a prior. Make one "
+            f"first: whereish profile {shlex.quote(str(path))}{more} -o me.csv; then take me.csv"
+        ) from None
+
+
+def _kind_of_traces(path: Path) -> str | None:
+    """Tell what traces a file or folder holds; None if none, or if it means to be a profile."""
+    try:
+        if path.is_file():
+            with path.open("rb") as stream:
+                head = stream.read(_HEAD)
+                stream.seek(max(0, path.stat().st_size - _HEAD))
+                # Of a Parquet table the names of the columns come last.
+                if b"prior" in head or b"prior" in stream.read(_HEAD):
+                    return None
+        found = wh.open_traces(path)
+    except (InputError, OSError, ValueError):
+        return None
+    return found.kind
