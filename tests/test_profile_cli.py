@@ -372,3 +372,28 @@ def test_a_city_does_not_replace_what_is_there(tmp_path: Path, form: str) -> Non
     if form == "parquet":
         assert run("city", *small, "--force", "-o", mine).exit_code == 0
         assert mine.read_bytes()[:4] == b"PAR1"
+
+
+def test_a_table_without_names_is_not_read_out(tmp_path: Path) -> None:
+    """A heading that is missing is a point: no message repeats it."""
+    file = tmp_path / "me.csv"
+    for text in ("48.8512345,2.3512345,0.5\n48.9512345,2.35,0.5\n",
+                 "48.8512345,48.8512345,0.5\n48.9512345,2.35,0.5\n"):  # fmt: skip
+        file.write_text(text)
+        for words in (
+            ("build", file, "--epsilon", 1, "-o", tmp_path / "k.whereish"),
+            ("profile", file, "-o", tmp_path / "x.csv"),
+            ("spanner", file, "--dilation", 2),
+        ):
+            done = run(*words)
+            assert done.exit_code == 2
+            assert "8512345" not in done.output
+            assert "3512345" not in done.output
+
+
+def test_a_profile_is_not_taken_for_points(tmp_path: Path) -> None:
+    file = tmp_path / "me.csv"
+    file.write_text("lat,lon,prior\n48.85,2.35,0.5\n48.86,2.36,0.5\n")
+    done = run("profile", file, "-o", tmp_path / "x.csv")
+    assert done.exit_code == 2
+    assert "whereish build" in done.stderr

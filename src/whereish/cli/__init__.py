@@ -5,8 +5,10 @@ Exit codes: 0 ok, 2 input, 3 not solved, 4 guarantee failed, 5 over budget, 130 
 
 from __future__ import annotations
 
+import inspect
 import signal
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -31,6 +33,14 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _help(function: Callable[..., object]) -> str:
+    """Return what a command does, its lines joined: the terminal breaks them where it must."""
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
 for function in (
     profile,
     commands.build,
@@ -49,7 +59,7 @@ for function in (
     serve,
     demo,
 ):
-    app.command()(function)
+    app.command(help=_help(function))(function)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(keys_app, name="keys")
 

@@ -259,7 +259,9 @@ class _Reading:
     def __call__(self, done: int, files: int, rows: int) -> None:
         if self._tell is None:
             # Only now: what was kept from an earlier run needs no bar.
-            self._tell = self._bar.enter_context(waiting(f"reading {files:,} {self._kind} files"))
+            self._tell = self._bar.enter_context(
+                waiting(f"reading {files:,} {self._kind} file{'s' * (files != 1)}")
+            )
         rate = rows / max(time.perf_counter() - self._start, 1e-9)
         self._tell(f"{done:,} files, {rows:,} rows, {rate:,.0f} rows a second", done / files)
 

@@ -24,7 +24,7 @@ from whereish.files import (
     unpacked_size,
     unpacks_to_more,
 )
-from whereish.profiles.rows import COLUMNS, moments, read_times
+from whereish.profiles.rows import COLUMNS, column_names, moments, read_times
 
 if TYPE_CHECKING:
     import polars as pl
@@ -152,16 +152,20 @@ def find_columns(
     for column in COLUMNS:
         if given and column in given:
             if _plain(given[column]) not in lower:
-                raise FormatError(f"no column {given[column]!r} for {column}, only {_shown(names)}")
+                raise FormatError(
+                    f"no column {given[column]!r} for {column}, only {column_names(names)}"
+                )
             found[column] = lower[_plain(given[column])]
         else:
             found[column] = next((lower[n] for n in OTHER_NAMES[column] if n in lower), None)
+    if found["time"] is None and "prior" in lower:
+        raise FormatError("it has a prior and no times: a profile, which whereish build takes")
     if not timed:
         found["time"] = None
     if (found["time"] is None and timed) or found["lat"] is None or found["lon"] is None:
         raise FormatError(
-            f"no columns for time, lat and lon, only {_shown(names)}; name them, on the command "
-            "line by --columns time=A,lat=B,lon=C"
+            f"no columns for time, lat and lon, only {column_names(names)}; name them, on the "
+            "command line by --columns time=A,lat=B,lon=C"
         )
     last = bool(names) and names[-1] in (found["lat"], found["lon"])
     return Columns(
@@ -171,13 +175,6 @@ def find_columns(
 
 def _plain(name: str) -> str:
     return name.strip("\ufeff \t\r\"'").lower()
-
-
-def _shown(names: Sequence[str]) -> str:
-    """Show the names of columns, unless they are a row: a heading that is missing is a point."""
-    if any(not re.match(r"[^\W\d]", _plain(name)) for name in names):
-        return "a first line that seems to be data, not names"
-    return ", ".join(name[:40] for name in names[:12])
 
 
 def csv_frames(

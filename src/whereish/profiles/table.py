@@ -16,6 +16,7 @@ from whereish.errors import FormatError, InputError, described
 from whereish.files import check_writable, new_folder, unpacked_size, write_whole
 from whereish.places import Array, Places
 from whereish.profiles.profile import Profile
+from whereish.profiles.rows import column_names
 
 _KINDS = ".csv, .json, .geojson or .parquet"
 _CELL = ("width_km", "height_km")
@@ -221,7 +222,7 @@ def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
         raise FormatError(f"not a table ({type(wrong).__name__})") from None
     names = [name.strip() for name in table.columns]
     if len(set(names)) < len(names):
-        raise FormatError(f"the columns must have different names, got {', '.join(names)}")
+        raise FormatError(f"the columns must have different names, got {column_names(names)}")
     return dict(zip(names, (column.to_list() for column in table.get_columns()), strict=True))
 
 
@@ -291,7 +292,7 @@ def from_columns(
     columns = _of_one(columns, user)
     found = [pair for pair in _COORDINATES if all(name in columns for name in pair)]
     if len(found) != 1 or "prior" not in columns:
-        have = ", ".join(sorted(columns)) or "none"
+        have = column_names(sorted(columns)) or "none"
         problem = "not both x_km, y_km and lat, lon" if len(found) > 1 else f"got {have}"
         raise FormatError(f"the columns must be x_km, y_km, prior or lat, lon, prior; {problem}")
     first, second = found[0]
