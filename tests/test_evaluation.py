@@ -368,6 +368,6 @@ def test_how_long_it_takes_is_said_before_it_begins(
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 2
         said, _, after = done.stderr.partition("it began")
-        assert "takes about" in said
+        assert "takes roughly" in said
         assert not after.strip()
     assert took[0] < took[1] < took[2]

@@ -104,7 +104,7 @@ def paper(
     expected = expected_seconds(people, design)
     say(
         f"Evaluating {len(people.cohort.users):,} people on {len(people.cohort.places):,} places "
-        f"takes {_about(expected)} if nothing of it is there yet. Ctrl-C stops it, and the same "
+        f"takes roughly {_about(expected)} if nothing of it is there yet. Ctrl-C stops it, and the same "
         "command goes on where it was."
     )
     with waiting("evaluating") as tell:
@@ -185,8 +185,8 @@ def _about(seconds: float) -> str:
     """Write a rough time for people."""
     for size, unit in ((3600, "hours"), (60, "minutes")):
         if seconds >= 1.5 * size:
-            return f"about {seconds / size:.0f} {unit}"
-    return "about a minute" if seconds > 30 else "less than a minute"
+            return f"{seconds / size:.0f} {unit}"
+    return "a minute" if seconds > 30 else "less than a minute"
 
 
 def _numbers(name: str, text: str) -> list[float]:

@@ -117,10 +117,10 @@ def _parts(people: People, design: Design) -> list[Part]:
 
 def expected_seconds(people: People, design: Design) -> float:
     """Say about how long an evaluation takes that begins anew."""
-    # What parts weigh are seconds at the paper's 50 places; a solve takes longer for more.
-    n, usual = len(people.cohort.places), Choice().places
-    longer = max(1.0, estimate(n, n, 0).seconds / estimate(usual, usual, 0).seconds)
-    return longer * sum(part.weight for part in _parts(people, design))
+    # What parts weigh are seconds at the paper's 50 places, or fewer; solves take longer for more.
+    n = len(people.cohort.places)
+    solves = len(people.cohort.users) * (len(design.epsilons) + len(design.dilations) + 2)
+    return sum(part.weight for part in _parts(people, design)) + solves * estimate(n, n, 0).seconds
 
 
 def _code() -> str:
