@@ -104,8 +104,8 @@ def paper(
     expected = expected_seconds(people, design)
     say(
         f"Evaluating {len(people.cohort.users):,} people on {len(people.cohort.places):,} places "
-        f"takes roughly {_about(expected)} if nothing of it is there yet. Ctrl-C stops it, and the same "
-        "command goes on where it was."
+        f"takes roughly {_about(expected)} if nothing of it is there yet. Ctrl-C stops it, and the "
+        "same command goes on where it was."
     )
     with waiting("evaluating") as tell:
         made = evaluate(
