@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { inFull, inShort } from "./certificate.js";
 import { askedFor, isFaster, level } from "./level.js";
-import { overPrior } from "./measures.js";
+import { certificateIn, overPrior } from "./measures.js";
 import { repaint, stageOf } from "./stage.js";
 import { $, LOCAL, hear, hide, panes, ring, state } from "./state.js";
 import { ask, calm, trouble } from "./trouble.js";
@@ -51,9 +51,9 @@ export async function have(order, title, done, again) {
     const { bytes, bare, forgotten } = await api.build(order, {
       signal: stop.signal, askKey, told,
     });
-    const { digest } = await readMechanism(bare);
-    const mechanism = await readMechanism(bytes, { warn: false });
-    const made = { mechanism, bytes: bare, digest, forgotten };
+    // What is audited here, shown and downloaded is the file without the prior.
+    const mechanism = await readMechanism(bare);
+    const made = { mechanism, bytes: bare, certificate: certificateIn(bytes), forgotten };
     made.waited = (performance.now() - begun) / 1000;
     said = "It is built.";
     await done(made);
@@ -102,8 +102,8 @@ function howLong(waited, searched) {
 /** Show what was built or opened; without a `prior` nobody knows how good it is. */
 export function showBuilt(built) {
   const { mechanism, prior } = built;
-  const { certificate } = mechanism;
-  state.built = { ...built, ...overPrior(mechanism, prior) };
+  const { certificate = mechanism.certificate } = built;
+  state.built = { ...built, certificate, ...overPrior(mechanism, prior) };
   state.laplace = null;
   panes.best.show(stageOf(mechanism), { fit: false });
   const known = (km) => (prior ? metres(km) : "not known");
@@ -115,7 +115,7 @@ export function showBuilt(built) {
   } else if (state.profile.guessed) told.push("All places are taken as equally likely.");
   told.push(...howLong(built.waited, certificate.seconds));
   if (prior && state.profile.personal && !state.profile.guessed) {
-    told.push(built.digest
+    told.push(built.certificate
       ? "The file does not hold how likely you are where, but most of that can be worked out from " +
         "it: keep it to yourself."
       : "The file tells how likely you are where: keep it to yourself.");
@@ -203,7 +203,7 @@ export function wireBuilding() {
   $("download").addEventListener("click", download);
   $("certificate-open").addEventListener("click", () => {
     $("certificate-words").replaceChildren(...inFull(
-      state.built.mechanism, fileName(), state.built.digest));
+      state.built.mechanism, fileName(), state.built.certificate));
     $("certificate").showModal();
   });
   $("key-close").addEventListener("click", () => $("key").close());

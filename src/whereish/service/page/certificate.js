@@ -66,9 +66,10 @@ function promised({ guarantee = [], epsilon, largest_snap_km: snap }) {
   });
 }
 
-/** The whole of it, as elements; `bare`: the digest of the file to download, without the prior. */
-export function inFull(mechanism, fileName, bare) {
-  const told = mechanism.certificate;
+/** The whole of it, as elements; `told`: what is known of it, which its file may not hold. */
+export function inFull(mechanism, fileName, told) {
+  const bare = Number.isFinite(told.quality_loss_km) &&
+    !Number.isFinite(mechanism.certificate.quality_loss_km);
   const checks = [];
   if (told.certified) {
     checks.push(
@@ -110,6 +111,6 @@ export function inFull(mechanism, fileName, bare) {
     command,
     ...(bare ? [element("p", "The file holds no prior: how far off reports are is worked out " +
       "with --prior and your profile.")] : []),
-    element("p", `SHA-256 ${bare ?? mechanism.digest}`, "digest"),
+    element("p", `SHA-256 ${mechanism.digest}`, "digest"),
   ];
 }
