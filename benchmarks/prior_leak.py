@@ -318,10 +318,10 @@ def main() -> None:
             rows += attacks(person, places, prior, public, within_km, blurs)
             took = time.perf_counter() - begun
             print(f"{within_km} km, person {person}: {took:.0f} s", file=sys.stderr, flush=True)
+            told = {"python": platform.python_version(), "vertices": VERTICES}
+            _RESULTS.parent.mkdir(exist_ok=True)
+            _RESULTS.write_text(json.dumps({**told, "rows": [asdict(row) for row in rows]}))
     print(table(rows))
-    _RESULTS.parent.mkdir(exist_ok=True)
-    told = {"python": platform.python_version(), "vertices": VERTICES}
-    _RESULTS.write_text(json.dumps({**told, "rows": [asdict(row) for row in rows]}, indent=1))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -22,6 +23,9 @@ from whereish.measures import Proof
 from whereish.mechanisms import audit_bytes, mechanism_bytes, without_prior
 from whereish.recipes import Recipe
 from whereish.release import unpack
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+import prior_leak
 
 PLACES, PRIOR = some.grid(4, 4), some.skewed(16)
 ARRAYS = {"counts", "inputs", "outputs"}
@@ -203,6 +207,34 @@ def test_whether_a_mechanism_tells_its_prior_is_said() -> None:
         assert "tells most of the prior" not in " ".join(wh.certify(other)["guarantee"])
     moved = wh.planar_laplace(PLACES, 1.07).remap(PRIOR)
     assert "of the prior" in " ".join(wh.certify(moved)["guarantee"])
+
+
+# --- the attack ---------------------------------------------------------------------------------
+
+
+def test_the_counts_alone_tell_most_of_the_prior() -> None:
+    """A part of benchmarks/prior_leak.py: what the certificate and the limitations say stays true.
+
+    Should this fail because a mechanism tells less, the figures in docs/limitations.md are to be
+    measured again.
+    """
+    places, (_, prior) = prior_leak.people(2)
+    public = np.full(len(prior), 1 / len(prior))
+    rows = list(prior_leak.attacks(1, places, prior, public, 0.65, blurs=(0.3,), vertices=16))
+    found = {(row.blur, row.mixed_with, row.attacker): row.leak for row in rows}
+    blind = found[0.0, "", "no file, uniform guess"].total_variation
+    assert blind > 0.5
+    for attacker in ("counts", "counts and lower_bound_km"):
+        leak = found[0.0, "", attacker]
+        assert leak.total_variation < 0.4 * blind
+        assert leak.correlation > 0.9
+        assert leak.top_five_found >= 3
+    # A blur does not help against who knows of it, and the documentation says so.
+    undone = found[0.3, "uniform", "blur known, undone"]
+    assert undone.total_variation < 0.4 * blind
+    assert undone.correlation > 0.9
+    # A public prior alone tells nothing of the person.
+    assert found[1.0, "uniform", "any"].total_variation == blind
 
 
 # --- the blur ---------------------------------------------------------------------------------

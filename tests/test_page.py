@@ -23,6 +23,7 @@ from scipy import stats
 
 import whereish as wh
 from serving import Served, serving, wait_until
+from whereish.release import unpack
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -399,7 +400,7 @@ def test_the_certificate_and_a_file_that_draws_as_it_says(visit: Visitor, tmp_pa
     bodies: list[bytes] = []
     seen.page.on(
         "response",
-        lambda answer: bodies.append(answer.body()) if answer.url.endswith("/file") else None,
+        lambda answer: bodies.append(answer.body()) if "/file?prior=omit" in answer.url else None,
     )
     seen.open()
     seen.page.click("#certificate-open")
@@ -423,6 +424,15 @@ def test_the_certificate_and_a_file_that_draws_as_it_says(visit: Visitor, tmp_pa
     path = tmp_path / "k.whereish"
     coming.value.save_as(path)
     assert [path.read_bytes()] == bodies
+    # The page knows the prior; the file that is taken away does not, and its digest is shown.
+    arrays, about = unpack(path.read_bytes())
+    assert "prior" not in arrays
+    assert json.loads(about["certificate"])["quality_loss_km"] is None
+    length = int.from_bytes(path.read_bytes()[:8], "little")
+    header = json.loads(path.read_bytes()[8 : 8 + length])
+    digest = header["__metadata__"]["sha256"]
+    assert f"SHA-256 {digest}" in said
+    assert "The file holds no prior" in said
     assert wh.audit_file(path)["epsilon"] == pytest.approx(math.log(2) / 0.65)
     mechanism, _ = wh.load_mechanism(path)
     found = seen.page.evaluate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -21,7 +22,9 @@ import pytest
 
 import whereish as wh
 from serving import Served, recipe, serving, wait_for, wait_until
+from whereish.mechanisms import audit_bytes, without_prior
 from whereish.recipes import Recipe
+from whereish.release import unpack
 
 pytestmark = pytest.mark.heavy
 
@@ -80,6 +83,37 @@ def test_the_file_has_the_counts_that_the_library_builds(
     assert (prior is not None) == bool(more.get("keep_prior"))
     assert np.array_equal(mechanism.counts, Recipe.from_document(document).build().counts)
     assert wh.audit_file(tmp_path / "k.whereish")["certified"]
+
+
+def test_a_file_is_had_without_its_prior(client: httpx.Client) -> None:
+    for keep in (True, False):
+        job = post(client, recipe(18, seed=5, keep_prior=keep))
+        wait_for(client, job["id"])
+        address = f"/v1/mechanisms/{job['id']}/file"
+        whole, bare = client.get(address), client.get(address, params={"prior": "omit"})
+        assert (unpack(whole.content)[0].get("prior") is not None) == keep
+        assert bare.content == without_prior(whole.content)
+        assert (bare.content == whole.content) == (not keep)
+        assert bare.headers["etag"] == f'"{hashlib.sha256(bare.content).hexdigest()}"'
+        assert audit_bytes(bare.content)["certified"]
+        known = {"If-None-Match": bare.headers["etag"]}
+        again = client.get(address, params={"prior": "omit"}, headers=known)
+        assert again.status_code == 304
+        wrong = client.get(address, params={"prior": "keep"})
+        assert wrong.status_code == 422
+        assert wrong.json()["error"]["field"] == "prior"
+
+
+def test_a_blur_is_built_for_and_the_loss_told_is_the_true_one(client: httpx.Client) -> None:
+    document = recipe(18, seed=5, prior_blur=0.4)
+    job = post(client, document)
+    done = wait_for(client, job["id"])
+    asked = Recipe.from_document(document)
+    mechanism = asked.build()
+    assert done["progress"]["loss_km"] == pytest.approx(wh.quality_loss(mechanism, asked.prior))
+    assert done["progress"]["gap"] is None
+    content = client.get(f"/v1/mechanisms/{job['id']}/file").content
+    assert np.array_equal(unpack(content)[0]["counts"], mechanism.counts)
 
 
 def test_a_file_that_is_had_is_not_sent_again(client: httpx.Client) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import whereish as wh
 from whereish.cli.console import say
@@ -17,6 +18,7 @@ from whereish.studies import km
 
 # Longer than this is too long to wait for what a blur has cost.
 _SECONDS = 20.0
+_OF_THE_BLURRED = ("lower_bound_km", "gap", "program_gap", "repair_cost_km")
 
 
 def check_prior_flags(keep: bool, forget: bool, blur: float, blur_with: str | None) -> None:
@@ -73,7 +75,7 @@ class Blurred:
     Attributes
     ----------
     mechanism
-        What it was built for is not told: bound and gap are about the true prior, or not known.
+        Without bound and gap, which are about the blurred prior.
     cost_km
         How much more it loses than the best for the true prior; None where that was not built.
     """
@@ -90,18 +92,14 @@ class Blurred:
         quality: Array | None = None,
     ) -> Blurred:
         """Build the best for the true prior as well, if that does not take long, and compare."""
-        build = replace(made.build, lower_bound_km=None, gap=None, program_gap=None)
+        nothing: dict[str, Any] = dict.fromkeys(_OF_THE_BLURRED)
+        build = replace(made.build, **nothing)
         if made.build.stopped is not None or (made.build.seconds or 0.0) > _SECONDS:
             return cls(made.telling(build), None)
         best, loss = solve(prior), wh.quality_loss(made, prior, quality)
         if best.build.stopped is not None:
             return cls(made.telling(build), None)
-        bound = best.build.lower_bound_km
-        if bound is not None:
-            gap = (loss - bound) / loss if loss > 0 else 0.0
-            build = replace(build, lower_bound_km=bound, gap=gap)
-        least = wh.quality_loss(best, prior, quality)
-        return cls(made.telling(build, best.proof), loss - least)
+        return cls(made.telling(build), loss - wh.quality_loss(best, prior, quality))
 
     def in_words(self, share: float) -> str:
         """Say what a blur has cost."""

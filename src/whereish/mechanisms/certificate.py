@@ -28,7 +28,8 @@ _NO_PRIOR = ("planar-laplace", "exponential", "tight-constraints")
 TELLS_PRIOR = (
     "This mechanism tells most of the prior it was built for to whoever has it, even where its "
     "file does not hold the prior: epsilon limits what a report tells, not what the mechanism "
-    "itself tells (docs/limitations.md has figures)."
+    "itself tells. Measured on ten made-up people, the counts gave it to a total variation of 0.04 "
+    "to 0.26, a uniform guess being 0.58 to 0.81 off (docs/limitations.md)."
 )
 
 

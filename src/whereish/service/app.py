@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import re
 import threading
@@ -23,6 +24,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match
 
 from whereish.errors import GuaranteeError, InputError, WhereishError
+from whereish.mechanisms import without_prior
 from whereish.recipes import Recipe
 from whereish.service import schema
 from whereish.service.connections import Connections, open_files
@@ -302,15 +304,26 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
             message = f"there is no file, because the job is {job.state}"
             later = {} if job.is_final else {"retry-after": "1"}
             raise Refusal(409, "no_file", message, "state", later)
+        omit = request.query_params.get("prior")
+        if omit not in (None, "omit"):
+            raise Refusal(422, "invalid", "prior must be omit, or left out", "prior")
+        etag, found = job.etag, None
+        if omit is not None:
+            found = await service.ask(service.jobs.file, client, id)
+            if found is None:
+                raise no_such_job()
+            found = await service.ask(without_prior, found)
+            etag = hashlib.sha256(found).hexdigest()
         headers = {
-            "etag": f'"{job.etag}"',
+            "etag": f'"{etag}"',
             "cache-control": "private, no-cache",
             "content-disposition": 'attachment; filename="mechanism.whereish"',
         }
         known = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
-        if {"*", f'"{job.etag}"', f'W/"{job.etag}"'} & set(known):
+        if {"*", f'"{etag}"', f'W/"{etag}"'} & set(known):
             return Response(status_code=304, headers=headers)
-        found = await service.ask(service.jobs.file, client, id)
+        if found is None:
+            found = await service.ask(service.jobs.file, client, id)
         if found is None:
             raise no_such_job()
         return Response(found, 200, headers, "application/octet-stream")

@@ -243,6 +243,17 @@ _POST: dict[str, Any] = {
         }
     ],
 }
+_FILE: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": "prior",
+            "in": "query",
+            "required": False,
+            "description": "omit: the same file without the prior and all computed from it.",
+            "schema": {"enum": ["omit"]},
+        }
+    ],
+}
 _ROUTES: dict[str, tuple[dict[int, dict[str, Any]], tuple[int, ...], dict[str, Any]]] = {
     "post": (
         {202: _json("Job", "Accepted: it will be built.")}, (401, 408, 413, 415, 422, 429), _POST,
@@ -265,7 +276,7 @@ _ROUTES: dict[str, tuple[dict[int, dict[str, Any]], tuple[int, ...], dict[str, A
             },
             304: {"description": _WHY[304]},
         },
-        (401, 404, 409, 429), {},
+        (401, 404, 409, 422, 429), _FILE,
     ),
     "delete": ({204: {"description": "Gone, and everything about it."}}, (401, 404, 429), {}),
     "healthz": ({200: _thing("It is alive.")}, (), {}),
@@ -306,7 +317,7 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
     for methods in document["paths"].values():
         for operation in methods.values():
             # FastAPI would answer 422 to an id that is none; here there is no such job.
-            if "requestBody" not in operation:
+            if 422 not in _ROUTES.get(operation["operationId"], ((), (), {}))[1]:
                 operation["responses"].pop("422", None)
             for status, told in operation["responses"].items():
                 declared = _NAMES_OF.get(operation["operationId"], {}).get(status)

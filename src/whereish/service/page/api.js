@@ -108,7 +108,9 @@ export async function build(order, { signal, told = () => {}, askKey }) {
       throw new ServiceError(0, error ?? { code: last.state, message: "it could not be built" });
     }
     const bytes = await patiently(() => fileOf(order.id, signal), signal, told);
-    return { bytes, forgotten: await forget(order.id) };
+    // The same counts without the prior: what is downloaded, and may end up anywhere.
+    const bare = await patiently(() => fileOf(order.id, signal, "?prior=omit"), signal, told);
+    return { bytes, bare, forgotten: await forget(order.id) };
   } catch (wrong) {
     const left = signal.aborted || !(wrong instanceof Unreachable);
     if (left) void abandon(order).then((gone) => gone || told({ state: "held" }));
@@ -116,8 +118,9 @@ export async function build(order, { signal, told = () => {}, askKey }) {
   }
 }
 
-async function fileOf(id, signal) {
-  const answer = await call(`/v1/mechanisms/${id}/file`, { signal, headers: { Accept: "*/*" } });
+async function fileOf(id, signal, query = "") {
+  const where = `/v1/mechanisms/${id}/file${query}`;
+  const answer = await call(where, { signal, headers: { Accept: "*/*" } });
   try {
     return new Uint8Array(await answer.arrayBuffer());
   } catch {

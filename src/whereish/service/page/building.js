@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { inFull, inShort } from "./certificate.js";
 import { askedFor, isFaster, level } from "./level.js";
-import { overPrior } from "./measures.js";
+import { certificateIn, overPrior } from "./measures.js";
 import { repaint, stageOf } from "./stage.js";
 import { $, LOCAL, hear, hide, panes, ring, state } from "./state.js";
 import { ask, calm, trouble } from "./trouble.js";
@@ -21,7 +21,9 @@ export function recipeOf(profile, epsilon, method, dilation = 1) {
     places, prior: profile.prior, epsilon_per_km: epsilon, dilation, method,
     solver: "structured", // it proves how good what it finds is
     tolerance: 1e-6, time_limit_s: null,
-    keep_prior: true, // in the file, which proves with it how good it is; the service forgets both
+    // In the file that the page reads, which proves with it how good it is. The service is told to
+    // forget both; the file to download is fetched without the prior.
+    keep_prior: true,
   };
 }
 
@@ -46,8 +48,12 @@ export async function have(order, title, done, again) {
     else if (state.job === job) tellProgress(now, title);
   };
   try {
-    const { bytes, forgotten } = await api.build(order, { signal: stop.signal, askKey, told });
-    const made = { mechanism: await readMechanism(bytes, { warn: false }), bytes, forgotten };
+    const { bytes, bare, forgotten } = await api.build(order, {
+      signal: stop.signal, askKey, told,
+    });
+    // What is audited here, shown and downloaded is the file without the prior.
+    const mechanism = await readMechanism(bare);
+    const made = { mechanism, bytes: bare, certificate: certificateIn(bytes), forgotten };
     made.waited = (performance.now() - begun) / 1000;
     said = "It is built.";
     await done(made);
@@ -96,8 +102,8 @@ function howLong(waited, searched) {
 /** Show what was built or opened; without a `prior` nobody knows how good it is. */
 export function showBuilt(built) {
   const { mechanism, prior } = built;
-  const { certificate } = mechanism;
-  state.built = { ...built, ...overPrior(mechanism, prior) };
+  const { certificate = mechanism.certificate } = built;
+  state.built = { ...built, certificate, ...overPrior(mechanism, prior) };
   state.laplace = null;
   panes.best.show(stageOf(mechanism), { fit: false });
   const known = (km) => (prior ? metres(km) : "not known");
@@ -109,7 +115,10 @@ export function showBuilt(built) {
   } else if (state.profile.guessed) told.push("All places are taken as equally likely.");
   told.push(...howLong(built.waited, certificate.seconds));
   if (prior && state.profile.personal && !state.profile.guessed) {
-    told.push("The file tells how likely you are where: keep it to yourself.");
+    told.push(built.certificate
+      ? "The file does not hold how likely you are where, but most of that can be worked out from " +
+        "it: keep it to yourself."
+      : "The file tells how likely you are where: keep it to yourself.");
   }
   if (built.forgotten) told.push("The service has forgotten it.");
   if (built.forgotten === false) told.push("The service may still hold it for a while.");
@@ -193,7 +202,8 @@ export function wireBuilding() {
   $("cancel").addEventListener("click", cancel);
   $("download").addEventListener("click", download);
   $("certificate-open").addEventListener("click", () => {
-    $("certificate-words").replaceChildren(...inFull(state.built.mechanism, fileName()));
+    $("certificate-words").replaceChildren(...inFull(
+      state.built.mechanism, fileName(), state.built.certificate));
     $("certificate").showModal();
   });
   $("key-close").addEventListener("click", () => $("key").close());

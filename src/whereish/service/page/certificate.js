@@ -66,9 +66,10 @@ function promised({ guarantee = [], epsilon, largest_snap_km: snap }) {
   });
 }
 
-/** The whole of it, as elements. */
-export function inFull(mechanism, fileName) {
-  const told = mechanism.certificate;
+/** The whole of it, as elements; `told`: what is known of it, which its file may not hold. */
+export function inFull(mechanism, fileName, told) {
+  const bare = Number.isFinite(told.quality_loss_km) &&
+    !Number.isFinite(mechanism.certificate.quality_loss_km);
   const checks = [];
   if (told.certified) {
     checks.push(
@@ -92,7 +93,9 @@ export function inFull(mechanism, fileName) {
   }
   if (told.stopped) good.push(`The search was stopped early (${told.stopped}).`);
   const by = SOLVERS[told.solver] ?? told.solver ?? told.method;
-  good.push(`The search took ${seconds(told.seconds ?? 0)}, by ${by}, ` +
+  const took = told.seconds ? `The search took ${seconds(told.seconds)}, by ${by}, `
+    : `Built by ${by}, `;
+  good.push(took +
     `${told.created ?? "at an unknown time"}, whereish ${told.versions?.whereish ?? "?"}.`);
   const plain = /^[\w.-]+$/.test(fileName);
   const command = element("pre",
@@ -105,6 +108,9 @@ export function inFull(mechanism, fileName) {
     element("h3", "Check it yourself"),
     element("p", "The file's digest says that nothing was changed by accident; everything it " +
       "promises is worked out again, from the file alone, by"),
-    command, element("p", `SHA-256 ${mechanism.digest}`, "digest"),
+    command,
+    ...(bare ? [element("p", "The file holds no prior: how far off reports are is worked out " +
+      "with --prior and your profile.")] : []),
+    element("p", `SHA-256 ${mechanism.digest}`, "digest"),
   ];
 }

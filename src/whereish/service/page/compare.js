@@ -53,7 +53,7 @@ function setComparing(on) {
   $("pane-laplace").hidden = !on;
   $("compare").setAttribute("aria-pressed", String(on));
   $("compare-table").hidden = !on;
-  const best = on && isBest(state.built.mechanism.certificate);
+  const best = on && isBest(state.built.certificate);
   $("title-best").textContent = best ? "Least loss" : on ? "This mechanism" : "";
   panes.best.map.resize();
 }

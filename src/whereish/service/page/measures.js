@@ -102,11 +102,19 @@ export function neighbour(points, place, dx, dy) {
   return found;
 }
 
-/** The prior that a file keeps, or null: `readMechanism` has checked the file by now. */
-export function priorIn(bytes) {
+function headerOf(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = Number(view.getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length)));
+  return { length, header: JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length))) };
+}
+
+/** What a file says of itself. */
+export const certificateIn = (bytes) =>
+  JSON.parse(headerOf(bytes).header.__metadata__.certificate);
+
+/** The prior that a file keeps, or null: `readMechanism` has checked the file by now. */
+export function priorIn(bytes) {
+  const { length, header } = headerOf(bytes);
   if (!header.prior) return null;
   const [start, end] = header.prior.data_offsets;
   return Array.from(new Float64Array(bytes.slice(8 + length + start, 8 + length + end).buffer));

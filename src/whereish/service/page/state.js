@@ -8,7 +8,7 @@ export const state = {
   about: null, // what the service says of itself
   city: null, // the profile that the page opens with
   profile: null, // whose places are on the map
-  built: null, // { mechanism, bytes, prior, name, ratio, asked, forgotten, loss, reach }
+  built: null, // { mechanism, bytes, certificate, prior, name, ratio, asked, forgotten, loss, reach }
   laplace: null, // the same, to be compared with
   place: 0, // where the pin is: it is told to nobody
   comparing: false,
