@@ -211,7 +211,10 @@ def test_opens_with_something_to_see(visit: Visitor, pictures: Path) -> None:
     assert seen.text("#key-reach") == f"95 % of reports from the pin: within {here:.2f} km"
     # Every request but those of a job is for a file; and the job is deleted on the service.
     jobs = [one for one in seen.asked if "/v1/mechanisms" in one.url]
-    assert [one.method for one in jobs] == ["POST", "GET", "GET", "DELETE"]
+    assert [one.method for one in jobs] == ["POST", "GET", "GET", "GET", "DELETE"]
+    # The stream, the file with the prior to show how good it is, and the one to download.
+    ends = [one.url.split("/v1/mechanisms/")[1].split("/", 1)[1] for one in jobs[1:4]]
+    assert ends == ["events", "file", "file?prior=omit"]
     assert jobs[0].headers["idempotency-key"]
     seen.page.screenshot(path=pictures / "desk-light.png")
 

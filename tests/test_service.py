@@ -500,10 +500,11 @@ def test_no_endpoint_takes_a_true_location(client: httpx.Client) -> None:
     """What can be sent is a recipe, an id and headers: places and a prior, no point of now."""
     paths = client.get("/openapi.json").json()["paths"]
     taken = {
-        name["name"] for way in paths.values() for verb in way.values()
+        name["name"]: name["schema"] for way in paths.values() for verb in way.values()
         for name in verb.get("parameters", [])
     }  # fmt: skip
-    assert taken == {"id", "Idempotency-Key"}
+    assert set(taken) == {"id", "Idempotency-Key", "prior"}
+    assert taken["prior"] == {"enum": ["omit"]}  # a word, and no prior
     bodies = [path for path, way in paths.items() if any("requestBody" in v for v in way.values())]
     assert bodies == ["/v1/mechanisms"]
 
