@@ -29,6 +29,8 @@ from whereish.batch.run import file_name
 from whereish.cli import app
 from whereish.profiles import People, write_profiles
 
+pytestmark = pytest.mark.heavy
+
 LEVEL = Level(1.07)
 
 

@@ -67,6 +67,7 @@ def told(folder: Path, kind: str) -> wh.Funnel:
 
 @pytest.mark.parametrize("filler", [None, b"\0", b" "], ids=["rows", "zeros", "blanks"])
 @pytest.mark.parametrize("kind", NAME)
+@pytest.mark.slow
 def test_a_bomb_is_refused_in_words(
     tmp_path: Path, kind: str, filler: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -323,6 +323,7 @@ def interrupted(folder: Path, side: int, solver: str, function: str, call: int) 
         return running.process.returncode, said
 
 
+@pytest.mark.heavy
 def test_ctrl_c_hands_over_the_best_so_far(tmp_path: Path) -> None:
     code, rest = interrupted(tmp_path, 12, "auto", "whereish.solvers.iterate:Iterate.step", 10)
     assert code == 130
@@ -333,6 +334,7 @@ def test_ctrl_c_hands_over_the_best_so_far(tmp_path: Path) -> None:
     assert mechanism.build.gap > 1e-6
 
 
+@pytest.mark.heavy
 def test_ctrl_c_in_another_solver_leaves_no_file(tmp_path: Path) -> None:
     code, rest = interrupted(tmp_path, 10, "highs-ipm", "whereish.solvers.highs:Thread.join", 1)
     assert code == 130

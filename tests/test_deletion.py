@@ -19,6 +19,8 @@ from whereish.service.reserve import Reserve
 from whereish.service.sealing import seal_of
 from whereish.service.settings import Limits
 
+pytestmark = pytest.mark.heavy
+
 
 def left(folder: Path, job: str) -> list[str]:
     """Return the files in which an id can be read."""

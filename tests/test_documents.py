@@ -307,6 +307,7 @@ JSON = st.recursive(
     chunk=st.integers(1, 9),
     ascii_only=st.booleans(),
 )
+@pytest.mark.slow
 def test_a_stream_of_json_is_what_it_is_as_a_whole(
     tmp_path_factory: pytest.TempPathFactory,
     document: Any,

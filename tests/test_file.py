@@ -209,6 +209,7 @@ def refused(path: Path) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_every_byte_that_changes_is_noticed(tmp_path: Path) -> None:
     path = small(tmp_path)
     whole = path.read_bytes()

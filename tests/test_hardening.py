@@ -72,6 +72,7 @@ def test_a_prior_for_places_somewhere_else_is_refused(profile: Path) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.07, 8.0])
+@pytest.mark.slow
 def test_inputs_at_the_corners_of_cells(epsilon: float) -> None:
     """Corners of cells of 0.658 x 0.712 km have no exact coordinates; masses must not care."""
     outputs = some.grid(3, 3)

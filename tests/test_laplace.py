@@ -77,6 +77,7 @@ def mass_by_rays(
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.07, 6.0])
 @pytest.mark.parametrize("kind", ["grid", "scattered", "line", "two", "triangle"])
+@pytest.mark.slow
 def test_cell_masses_against_rays(kind: str, epsilon: float) -> None:
     rng = np.random.default_rng(4)
     xy = {

@@ -212,6 +212,7 @@ def test_whether_a_mechanism_tells_its_prior_is_said() -> None:
 # --- the attack ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_counts_alone_tell_most_of_the_prior() -> None:
     """A part of benchmarks/prior_leak.py: what the certificate and the limitations say stays true.
 
@@ -271,6 +272,7 @@ def run(*words: Any) -> Any:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.slow
 def test_every_command_leaves_the_prior_out_unless_told_to_keep_it(
     profile: Path, tmp_path: Path
 ) -> None:
@@ -427,3 +429,18 @@ def test_a_recipe_says_which_part_of_its_blur_is_wrong(
     with pytest.raises(wh.InputError) as wrong:
         Recipe.from_document(two | more)
     assert wrong.value.field == field
+
+
+def test_what_a_file_without_a_prior_claims_of_losses_is_not_said_as_if_it_were_so(
+    tmp_path: Path,
+) -> None:
+    """Found by an attack: a forged bound was printed as "claimed", beside "holds nothing of it"."""
+    file = tmp_path / "k.whereish"
+    wh.save_mechanism(file, wh.optimal(some.grid(3, 3), some.skewed(9), 1.07))
+    forged = {"lower_bound_km": 99.0, "quality_loss_km": 1e-4, "gap": 0.0}
+    some.forge(file, claimed=forged)
+    done = CliRunner().invoke(app, ["audit", str(file)])
+    assert done.exit_code == 0
+    assert "99" not in done.stderr
+    assert "what it claims of quality_loss_km, lower_bound_km, gap is anybody's word" in done.stderr
+    assert wh.audit_file(file)["needs_prior"]

@@ -93,6 +93,7 @@ while True:
 """
 
 
+@pytest.mark.heavy
 def test_kill_9_loses_no_spent_budget(tmp_path: Path) -> None:
     """Every report that was handed over is in the ledger, wherever the process was killed."""
     path, handed, rng = tmp_path / "l", 0, np.random.default_rng(1)

@@ -118,3 +118,15 @@ def test_an_output_that_is_the_recipe_is_refused(tmp_path: Path) -> None:
     done = build(tmp_path, "-o", tmp_path / "r.json")
     assert done.exit_code == 2
     assert json.loads((tmp_path / "r.json").read_text()) == DOCUMENT
+
+
+def test_a_blur_with_another_prior_is_replaced_and_no_prior_is_printed(tmp_path: Path) -> None:
+    """Found by an attack: a traceback, where arrays were compared as if they were numbers."""
+    public = [0.7123, *[0.2877 / 15] * 15]
+    done = build(tmp_path, "--blur-with", "uniform", prior_blur=0.4, blur_with=public)
+    assert done.exit_code == 0, done.output
+    assert "--blur-with: blur_with is" in done.stderr
+    assert "0.7123" not in done.output
+    done = build(tmp_path, "--blur-with", "uniform")
+    assert done.exit_code == 2
+    assert "must go with" in done.stderr

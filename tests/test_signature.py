@@ -178,6 +178,7 @@ def test_a_file_that_does_not_hold_is_refused_signed_or_not(plain: Path, tmp_pat
     assert path.read_bytes() == forged
 
 
+@pytest.mark.slow
 def test_the_commands(plain: Path, tmp_path: Path) -> None:
     private, out = tmp_path / "private.pem", tmp_path / "signed.whereish"
     done = whereish("sign", "--new-key", private, "--json")

@@ -106,11 +106,12 @@ def test_qif_agrees(seed: int) -> None:
     assert ours == pytest.approx(theirs, rel=1e-6, abs=1e-6)
 
 
-def large_program() -> LinearProgram:
-    places = some.grid(9, 7)
+def large_program(columns: int = 9, rows: int = 7) -> LinearProgram:
+    places = some.grid(columns, rows)
     distances = wh.euclidean(places)
     spanner = wh.greedy_spanner(distances, 1.0)
-    return least_loss(some.skewed(63), distances, spanner.edges, 1.07 * spanner.lengths)
+    prior = some.skewed(columns * rows)
+    return least_loss(prior, distances, spanner.edges, 1.07 * spanner.lengths)
 
 
 def test_running_out_of_time_says_so() -> None:
@@ -136,7 +137,7 @@ def test_ctrl_c_stops_highs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("whereish.solvers.highs.Thread", Interrupted)
     with pytest.raises(KeyboardInterrupt):
-        solve(large_program(), "highs-ipm")
+        solve(large_program(5, 5), "highs-ipm")
     (worker,) = begun
     worker.join()  # HiGHS has ended, too
 

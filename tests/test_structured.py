@@ -183,6 +183,7 @@ print(hashlib.sha256(np.array(found.counts, dtype=object).astype(str).tobytes())
 """
 
 
+@pytest.mark.slow
 def test_threads_of_numpy_do_not_change_the_answer() -> None:
     """They do change what numpy finds: the same build has other counts then, and other files."""
     digests = {

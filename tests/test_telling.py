@@ -298,6 +298,7 @@ def test_ties_are_shuffled_within_their_run_wherever_batches_end(
 
 
 @pytest.mark.parametrize("held", [1 << 27, 10])
+@pytest.mark.slow
 def test_every_order_is_equally_likely(tmp_path: Path, held: int) -> None:
     """All 24 orders of four rows come equally often, in memory and in parts on the disk."""
     draws = 1200

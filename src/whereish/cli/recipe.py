@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 
 import whereish as wh
@@ -13,7 +14,7 @@ from whereish.cli.console import EXIT_INTERRUPTED, emit, say, waiting
 from whereish.cli.prior import Blurred, say_what_it_tells
 from whereish.cli.report import Watch, facts_of, say_mechanism
 from whereish.cli.words import level_in_words, privacy_level
-from whereish.errors import InputError
+from whereish.errors import InputError, described
 from whereish.files import check_writable
 from whereish.places import as_number
 from whereish.recipes import Recipe, read_json
@@ -75,9 +76,11 @@ def overridden(document: dict[str, Any], flags: dict[str, Any]) -> Recipe:
     made = Recipe.from_document({**document, **{field: value for _, field, value in changes}})
     before = Recipe.from_document(document)
     for flag, field, _ in changes:
-        if getattr(made, field) != getattr(before, field):
-            say(f"{flag}: {field} is {getattr(made, field)} instead of the recipe's "
-                f"{getattr(before, field)}")  # fmt: skip
+        now, then = getattr(made, field), getattr(before, field)
+        if not np.array_equal(now, then):
+            say(f"{flag}: {field} is {described(now)} instead of the recipe's {described(then)}")
+    if "blur_with" in told and not made.prior_blur:
+        raise InputError("--blur-with must go with a blur: give --prior-blur SHARE, from 0 to 1")
     return made
 
 

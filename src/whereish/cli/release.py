@@ -67,22 +67,26 @@ def say_certificate(found: dict[str, Any]) -> None:
         )
     for sentence in found["guarantee"]:
         say(sentence)
-    loss, bound = found.get("quality_loss_km"), found.get("lower_bound_km")
-    if loss is not None:
-        sure = "" if "quality_loss_km" in found["recomputed"] else " (as claimed: no prior is kept)"
-        say(f"A report is {km(loss)} off on average under this prior{sure}.")
-    if bound is not None:
-        sure = "proved" if "lower_bound_km" in found["recomputed"] else "claimed"
-        say(f"Nothing with this privacy can do better than {km(bound)}: {sure}.")
+    sure = found["recomputed"]
+    if "quality_loss_km" in sure:
+        say(f"A report is {km(found['quality_loss_km'])} off on average under this prior.")
+    if "lower_bound_km" in sure:
+        bound = km(found["lower_bound_km"])
+        say(f"Nothing with this privacy can do better than {bound}: proved.")
 
 
 def say_needed(found: dict[str, Any], given: bool) -> None:
     """Say what an audit could not work out, and what it would take."""
     if "quality_loss_km" in found["needs_prior"]:
+        # Files of earlier versions, and forged ones: nothing in them shows that it is so.
+        claims = [name for name in found["needs_prior"] if found.get(name) is not None]
+        holds = "nothing that was computed from one"
+        if claims:
+            holds = f"what it claims of {', '.join(claims)} is anybody's word"
         say(
             "Not worked out: how far off reports are, and how near that is to the best possible. "
-            "The file holds no prior, and nothing that was computed from one. With --prior PROFILE "
-            "the loss under that prior is worked out; privacy does not depend on any."
+            f"The file holds no prior, and {holds}. With --prior PROFILE the loss under that prior "
+            "is worked out; privacy does not depend on any."
         )
     elif "lower_bound_km" in found["needs_prior"] and given:
         say("Not worked out: how near that is to the best possible. The file holds no proof of it.")

@@ -205,7 +205,7 @@ def count_visits(
 def _counting(traces: Traces | pl.DataFrame, count: str | None) -> str:
     """Tell how traces are counted: as asked, or as they can be."""
     if count is not None and count not in COUNTS:
-        raise InputError(f"count must be one of {', '.join(COUNTS)}, got {count!r}")
+        raise InputError(f"count must be one of {', '.join(COUNTS)}, got {described(count)}")
     timed = traces.timed if isinstance(traces, Traces) else "time" in getattr(traces, "columns", ())
     if count == "hours" and not timed:
         raise InputError("count must be points where there are no times, got hours")

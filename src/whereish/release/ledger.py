@@ -24,6 +24,11 @@ from whereish.places import as_number
 from whereish.release.ledger_file import PERIODS, Books, Terms
 from whereish.release.ledger_key import WAY_OUT, LedgerKey
 
+_NO_BUDGET = (
+    "budget must be given for a new ledger, got none: ask for it in new places a period, like "
+    "new_places=3 (--new-places 3)"
+)
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -101,7 +106,7 @@ class Ledger:
             ("epsilon", unit, self.unit),
         ):
             if given is not None and given != kept:
-                shown = [float(x) if isinstance(x, Fraction) else x for x in (kept, given)]
+                shown = [f"{float(x):.6g}" if isinstance(x, Fraction) else x for x in (kept, given)]
                 raise InputError(
                     f"{name} must be that of the ledger, {shown[0]}, got {shown[1]}: a new ledger "
                     "would forget what has been spent"
@@ -260,7 +265,7 @@ class Ledger:
             return
         if not here and not self._key.exists():
             if new is None:
-                raise InputError("budget must be given for a new ledger, got none")
+                raise InputError(_NO_BUDGET)
             self._key.make()
         if not self._key.exists():
             raise FormatError(
@@ -274,7 +279,7 @@ class Ledger:
                 f"ledger {self.path} {state}, but its key is here: it has been used. {WAY_OUT}"
             )
         if new is None:
-            raise InputError("budget must be given for a new ledger, got none")
+            raise InputError(_NO_BUDGET)
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
