@@ -142,13 +142,17 @@ def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
         say(f"  stopped       {why}: this is the best so far, as private as any")
     if built.gap is not None and built.lower_bound_km is not None:
         bound = km(built.lower_bound_km)
-        if built.gap <= _PROVED:
+        if built.lower_bound_km <= 0 and built.gap > _PROVED:
+            say("  optimum       NOT REACHED, and nothing is known yet of how near it is")
+            bound = ""
+        elif built.gap <= _PROVED:
             words = f"proved within {max(built.gap, 0.0):.1e}: nothing with this privacy"
-        elif built.program_gap is not None and built.program_gap <= _PROVED:
+        elif (built.dilation or 1) > 1 and (built.program_gap or 1.0) <= _PROVED:
             words = f"within {built.gap:.1%}, for the dilation: nothing with this privacy"
         else:
             words = f"NOT REACHED, {built.gap:.1%} may be left: nothing with this privacy"
-        say(f"  optimum       {words} loses less than {bound}")
+        if bound:
+            say(f"  optimum       {words} loses less than {bound}")
     say(f"  quality loss  a report is {km(facts['quality_loss_km'])} off on average")
     unit = facts.get("adversary_error_unit", "km")
     error = facts["adversary_error_km"]

@@ -39,7 +39,9 @@ def sign(
     readMechanism(bytes, {key}) in the browser.
     """
     if (key is None) == (new_key is None):
-        raise InputError("give --key FILE, your private key, or --new-key FILE to make one")
+        raise InputError(
+            "give either --key FILE, your private key, or --new-key FILE to make one: one of them"
+        )
     if source is None and new_key is None:
         raise InputError("a mechanism's file must be given to sign it, got none")
     content = None

@@ -22,7 +22,7 @@ _INK, _PAPER, _WATER = "#22303c", "#fbfaf7", "#a9c9dd"
 _PRIOR_MAP, _REPORT_MAP = "YlOrBr", "BuPu"
 _ACCENT = "#c8102e"
 _NUMBERED = 100
-_TITLE_POINTS, _LETTER_INCHES, _TITLE_LETTERS = 11, 0.088, 30
+_TITLE_POINTS, _LETTER_INCHES, _TITLE_LETTERS = 11, 0.076, 30
 
 
 def picture_kind(path: str | Path) -> str:
