@@ -225,6 +225,22 @@ def forged() -> dict[str, bytes]:
     swapped = arrays["outputs"][::-1].copy()
     add("outputs that are not the inputs", {"outputs": swapped,
                                             "outputs_latlon": degrees[::-1].copy()})  # fmt: skip
+    # The same km around another centre: other places on the earth, or other cells.
+    for number, centre in enumerate(((-33.86, 151.2), (lat, lon + 1e-3), (lat, -lon), (0, 0))):
+        elsewhere = wh.LocalPlane(*centre)
+        add(f"outputs that are the inputs on another plane {number}",
+            {"outputs_latlon": elsewhere.to_latlon(xy)},
+            {"outputs": {**frame, "plane": list(centre)}})  # fmt: skip
+    nearly = degrees.copy()
+    nearly[2, 1] += 1e-10  # far less than a millimetre, and not the same number
+    add("outputs that are the inputs at other degrees", {"outputs_latlon": nearly})
+    for number, cell in enumerate(([0.8, 0.9], [0.1, 0.1], None)):
+        add(f"outputs that are the inputs with other cells {number}",
+            say={"outputs": {**frame, "cell_km": cell}})  # fmt: skip
+    flat = {k: v for k, v in without.items() if not k.endswith("latlon")}
+    made["outputs that are the inputs, flat, with other cells"] = file_of(
+        flat, {**told, "inputs": {**frame, "plane": None},
+               "outputs": {"plane": None, "cell_km": [3.0, 3.0]}}, blind)  # fmt: skip
     build = told["build"]
     kinds: list[tuple[str, Any]] = [("method", 3), ("method", None), ("solver", []),
                         ("seconds", "1"), ("seconds", True), ("notes", "a"),

@@ -205,7 +205,11 @@ export async function checkedMechanism({ arrays, texts, digest, signer }) {
     throw new FormatError("a file must say whether outputs are the inputs");
   }
   const xy = arrays.inputs.values;
-  if (told.outputs_are_inputs && !sameNumbers(xy, arrays.outputs.values)) {
+  const same = // in km, in degrees, around the same centre and in cells of the same size
+    sameNumbers(xy, arrays.outputs.values) && sameNumbers(inputs.plane, outputs.plane) &&
+    sameNumbers(inputs.cell, outputs.cell) &&
+    sameNumbers(arrays.inputs_latlon?.values ?? null, arrays.outputs_latlon?.values ?? null);
+  if (told.outputs_are_inputs && !same) {
     throw new FormatError("outputs must be the inputs, as it says they are");
   }
   if ((inputs.plane === null) !== (outputs.plane === null)) {
@@ -247,7 +251,9 @@ export async function checkedMechanism({ arrays, texts, digest, signer }) {
 }
 
 const sameNumbers = (one, other) =>
-  one.length === other.length && one.every((number, i) => number === other[i]);
+  one === null || other === null
+    ? one === other
+    : one.length === other.length && one.every((number, i) => number === other[i]);
 
 function furthestNeighbour(xy) {
   const n = xy.length / 2;

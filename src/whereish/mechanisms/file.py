@@ -295,7 +295,7 @@ def _parts(
     if not isinstance(told["outputs_are_inputs"], bool):
         raise FormatError("a file must say whether outputs are the inputs")
     if told["outputs_are_inputs"]:
-        if not np.array_equal(inputs.xy, outputs.xy):
+        if not _same_places(inputs, outputs):
             raise FormatError("outputs must be the inputs, as it says they are")
         outputs = inputs
     if (inputs.plane is None) != (outputs.plane is None):
@@ -377,6 +377,17 @@ def _places(name: str, arrays: dict[str, NDArray[Any]], told: dict[str, Any]) ->
         if not off < 1e-6:
             raise FormatError(f"{name}: degrees and km must be those of the same places")
     return places
+
+
+def _same_places(one: Places, other: Places) -> bool:
+    """Tell whether everything that a file says of two sets of places is the same."""
+    on_earth = one.latlon is not None and other.latlon is not None
+    return (
+        np.array_equal(one.xy, other.xy)
+        and one.plane == other.plane
+        and one.cell_km == other.cell_km
+        and (np.array_equal(one.latlon, other.latlon) if on_earth else one.latlon is other.latlon)
+    )
 
 
 def _build(told: dict[str, Any]) -> Build:
