@@ -203,7 +203,7 @@ def test_the_commands(plain: Path, tmp_path: Path) -> None:
     assert found["sha256"] in done.stderr
     (tmp_path / "public").write_text(public + "\n")
     assert whereish("audit", out, "--key", tmp_path / "public").returncode == 0
-    wrong = whereish("audit", out, "--key", "00" * 32)
+    wrong = whereish("audit", out, "--key", "11" * 32)
     assert wrong.returncode == 4
     assert "another key" in wrong.stderr
     assert whereish("audit", plain).returncode == 0
@@ -214,6 +214,67 @@ def test_the_commands(plain: Path, tmp_path: Path) -> None:
         assert failed.returncode == 2, words
         assert "Traceback" not in failed.stderr
     assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+P = 2**255 - 19
+D = -121665 * pow(121666, -1, P) % P
+
+
+def times_eight(y: int) -> tuple[int, int] | None:
+    """Return 8 times a point with this y on the curve, by its definition; None if there is none."""
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if x * x % P != square:
+        x = x * pow(2, (P - 1) // 4, P) % P
+    if x * x % P != square:
+        return None
+    for _ in range(3):
+        both = D * x * x * y * y % P
+        x, y = (2 * x * y * pow(1 + both, -1, P) % P, (y * y + x * x) * pow(1 - both, -1, P) % P)
+    return x, y
+
+
+# The encodings of the points of order 1, 2, 4 and 8, with y at most and above the modulus.
+Y_OF_ORDER_8 = int.from_bytes(
+    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
+)
+SMALL = [
+    (y | sign << 255).to_bytes(32, "little").hex()
+    for y in (0, 1, P - 1, P, P + 1, Y_OF_ORDER_8, P - Y_OF_ORDER_8)
+    for sign in (0, 1)
+]
+
+
+def test_a_key_that_anybody_can_sign_for_is_refused(plain: Path, tmp_path: Path) -> None:
+    """With R of small order and S = 0 such a key verifies one file in eight, or every file."""
+    asked: list[tuple[Path, Any]] = []
+    for number, key in enumerate(SMALL):
+        y = int.from_bytes(bytes.fromhex(key), "little") & (2**255 - 1)
+        assert times_eight(y % P) == (0, 1)
+        for start in ("01" + "00" * 31, "00" * 32, key):
+            path = tmp_path / f"{number} {start[:4]}"
+            path.write_bytes(resigned(plain.read_bytes(), signature=start + "00" * 32, signer=key))
+            for form in (key, bytes.fromhex(key)):
+                with pytest.raises(wh.InputError, match="small order"):
+                    wh.load_mechanism(path, key=form)
+            asked += [(path, key), (path, list(bytes.fromhex(key)))]
+    if NODE is not None:
+        assert node(*asked) == ["InputError"] * len(asked)
+
+
+def test_only_keys_of_small_order_are_refused_as_such(plain: Path) -> None:
+    numbers = [*range(60), *range(P - 20, P), *(3**k % P for k in range(200))]
+    keys = []
+    for y in numbers:
+        small = times_eight(y) == (0, 1)
+        assert small == (y in (0, 1, P - 1))
+        if not small:
+            keys.append(y.to_bytes(32, "little").hex())
+    for key in keys:
+        with pytest.raises(wh.GuaranteeError, match="not signed"):
+            wh.load_mechanism(plain, key=key)
+    if NODE is not None:
+        assert node(*((plain, key) for key in keys)) == ["GuaranteeError"] * len(keys)
 
 
 @pytest.mark.xdist_group("heavy")

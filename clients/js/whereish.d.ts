@@ -53,6 +53,7 @@ export class Mechanism {
   qualityLossKm(): number | null;
 }
 
+/** Other names, and a `sha256` or `key` that is undefined or null, are refused: an InputError. */
 export interface ReadOptions {
   /** The digest that `whereish audit` prints, if it must be that very file. */
   sha256?: string;

@@ -313,12 +313,54 @@ test("a file is pinned by its digest; a name is not a file", async () => {
   for (const sha256 of ["", "xyz", 3, {}]) {
     await assert.rejects(readMechanism(bytes, { sha256 }), InputError);
   }
-  await assert.rejects(readMechanism(bytes, { key: "00".repeat(32) }), /not signed/);
+  await assert.rejects(readMechanism(bytes, { key: "11".repeat(32) }), /not signed/);
   await assert.rejects(readMechanism(bytes, { key: "short" }), InputError);
   for (const name of ["k.whereish", new URL("https://example.org/k"), null, undefined, 3, {}]) {
     await assert.rejects(readMechanism(name), /bytes of a file.*fetch it first/);
   }
   assert.equal((await readMechanism(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length))).places, mechanism.places);
+});
+
+test("a pin that is empty, misspelt or inherited never lets a file through unchecked", async () => {
+  const bytes = readFileSync(process.env.WHEREISH_FILE);
+  const other = "0".repeat(64);
+  const key = "11".repeat(32);
+  class Pins { get sha256() { return other; } }
+  class NoPins { get key() { return undefined; } }
+  const hidden = (name, value) => Object.defineProperty({}, name, { value, enumerable: false });
+  const wrong = [
+    { key: undefined }, { key: null }, { sha256: undefined }, { sha256: null }, { warn: false, key: undefined },
+    { Key: key }, { SHA256: other }, { sha: other }, { digest: other }, { publicKey: key }, { [Symbol("key")]: key },
+    Object.create({ key: undefined }), Object.create({ sha256: null }), Object.create({ Key: key }),
+    Object.create(Object.create(null, { key: { value: undefined } })), new NoPins(), hidden("Key", key),
+    hidden("key", undefined), null, "0".repeat(64), 3, [other], new Uint8Array(32), () => {}, true,
+    { key: "" }, { sha256: "" }, { key: false }, { sha256: 0 }, { constructor: key },
+  ];
+  for (const options of wrong) {
+    await assert.rejects(readMechanism(bytes, options), (error) => error.constructor === InputError);
+  }
+  // An inherited pin is a pin.
+  const pins = [
+    Object.create({ key }), Object.create({ sha256: other }), new Pins(), hidden("key", key),
+    Object.assign(Object.create(null), { sha256: other }), Object.freeze({ key }), new (class extends Pins {})(),
+  ];
+  for (const options of pins) await assert.rejects(readMechanism(bytes, options), GuaranteeError);
+  let reads = 0;
+  const shifty = { get sha256() { return reads++ ? mechanism.digest : other; } };
+  await assert.rejects(readMechanism(bytes, shifty), GuaranteeError);
+  const good = [
+    undefined, {}, { warn: false }, { warn: undefined }, Object.create(null), { sha256: mechanism.digest },
+    Object.create({ sha256: mechanism.digest }),
+  ];
+  for (const options of good) assert.equal((await readMechanism(bytes, options)).digest, mechanism.digest);
+  Object.prototype.key = null;
+  Object.prototype.sha512 = "x";
+  try {
+    assert.equal((await readMechanism(bytes)).digest, mechanism.digest);
+  } finally {
+    delete Object.prototype.key;
+    delete Object.prototype.sha512;
+  }
 });
 
 test("a file with a prior is pointed out, once", async () => {

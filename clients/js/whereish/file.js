@@ -2,14 +2,17 @@
 import { unpack } from "./container.js";
 import { FormatError, GuaranteeError, InputError } from "./errors.js";
 import { checkedMechanism } from "./mechanism.js";
-import { own, warn } from "./primordials.js";
-import { checkSignature } from "./signature.js";
+import { has, optionsOf, warn } from "./primordials.js";
+import { checkSignature, publicKey } from "./signature.js";
 
+const OPTIONS = ["sha256", "key", "warn"];
 let warned = false;
 
 /**
  * Read a `.whereish` file and check it: its form, its digest, that every row of counts sums to
  * exactly 2^63, and every ratio of two of them against the epsilon it claims, exactly.
+ *
+ * An option of another name, or a `sha256` or `key` that is undefined or null, is an InputError.
  *
  * A file that holds a prior is a map of somebody's life: the console says so, once.
  *
@@ -21,8 +24,18 @@ let warned = false;
  */
 export async function readMechanism(source, options = {}) {
   const bytes = asBytes(source);
-  const pinned = own(options, "sha256", null);
-  const key = own(options, "key", null);
+  const given = optionsOf(options, OPTIONS);
+  if (given === null) {
+    throw new InputError("the options of readMechanism must be an object with sha256, key or warn, and no other");
+  }
+  // A pin that is there and empty is a mistake: to go on without it would be to check nothing.
+  for (const name of ["sha256", "key"]) {
+    if (has(given, name) && (given[name] ?? null) === null) {
+      throw new InputError(`${name} must be given or left out, got ${given[name]}: nothing would be checked`);
+    }
+  }
+  const pinned = given.sha256 ?? null;
+  const key = given.key === undefined ? null : publicKey(given.key);
   if (pinned !== null && !(typeof pinned === "string" && /^[0-9a-f]{64}$/i.test(pinned))) {
     throw new InputError("sha256 must be the 64 hexadecimal digits that whereish audit prints");
   }
@@ -41,7 +54,7 @@ export async function readMechanism(source, options = {}) {
     if (wrong instanceof InputError) throw wrong;
     throw new FormatError("not a mechanism: something in it is not of the kind it must be");
   }
-  if (mechanism.holdsPrior && own(options, "warn", true) && !warned) {
+  if (mechanism.holdsPrior && (given.warn ?? true) && !warned) {
     warned = true;
     warn(
       "whereish: this file holds a prior, which is a map of somebody's life: how often they are " +

@@ -8,7 +8,7 @@ const { apply } = Reflect;
 /** Turn a method into a function whose first argument is the object. */
 export const uncurry = (method) => (self, ...rest) => apply(method, self, rest);
 export const reflectApply = apply;
-export const { deleteProperty } = Reflect;
+export const { deleteProperty, ownKeys } = Reflect;
 
 export const { abs, atan, atan2, ceil, cos, floor, hypot, sin, sqrt, tan, PI, max } = Math;
 export const { isFinite, isInteger, isSafeInteger } = Number;
@@ -35,6 +35,27 @@ export const own = (object, name, otherwise) =>
     ? object[name] ?? otherwise
     : otherwise;
 export const has = hasOwnProperty;
+
+const ROOT = Object.prototype;
+/**
+ * Options by name, each read once: an object's own and inherited ones, but never those of
+ * Object.prototype. Returns null where there is one of another name, or this is no object.
+ */
+export function optionsOf(object, names) {
+  if (object === null || typeof object !== "object") return null;
+  const found = create(null);
+  for (let level = object; level !== null && level !== ROOT; level = getPrototypeOf(level)) {
+    const here = ownKeys(level);
+    for (let i = 0; i < here.length; i++) {
+      const name = here[i];
+      let known = level !== object && name === "constructor"; // of a class
+      for (let j = 0; j < names.length; j++) known ||= names[j] === name;
+      if (!known) return null;
+      if (name !== "constructor" && !hasOwnProperty(found, name)) found[name] = object[name];
+    }
+  }
+  return found;
+}
 
 const source = globalThis.crypto;
 const getRandomValues = source?.getRandomValues;

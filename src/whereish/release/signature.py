@@ -24,6 +24,7 @@ _NEEDED = (
     "key must be an Ed25519 public key: 64 hexadecimal digits, base64 of 32 bytes, or PEM "
     "(whereish sign says what it is)"
 )
+_P = 2**255 - 19
 
 
 def new_private_key() -> bytes:
@@ -60,26 +61,12 @@ def as_public_key(value: str | bytes) -> str:
     whereish.errors.InputError: key must be an Ed25519 public key: 64 hexadecimal digits, base64 \
 of 32 bytes, or PEM (whereish sign says what it is)
     """
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
-    try:
-        if isinstance(value, bytes) and len(value) == 32:
-            return value.hex()
-        text = (value.decode("ascii") if isinstance(value, bytes) else value).strip()
-        if re.fullmatch(r"[0-9a-fA-F]{64}", text):
-            return text.lower()
-        if text.startswith("-----"):
-            key = load_pem_public_key(text.encode("ascii"))
-            if not isinstance(key, Ed25519PublicKey):
-                raise InputError(_NEEDED)
-            return key.public_bytes_raw().hex()
-        plain = base64.b64decode(text.rstrip("=") + "=", altchars=b"-_" if set("-_") & set(text)
-                                 else None, validate=True)  # fmt: skip
-    except (ValueError, TypeError, AttributeError, binascii.Error):
-        raise InputError(_NEEDED) from None
-    if len(plain) != 32:
-        raise InputError(_NEEDED)
+    plain = _public_bytes(value)
+    if _is_small_order(plain):
+        raise InputError(
+            "key must be an Ed25519 public key that whereish sign printed: this one has small "
+            "order, anybody can sign for it"
+        )
     return plain.hex()
 
 
@@ -137,3 +124,38 @@ def _private(pem: bytes) -> Ed25519PrivateKey:
             "make one with whereish sign --new-key FILE"
         )
     return key
+
+
+def _public_bytes(value: str | bytes) -> bytes:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        if isinstance(value, bytes) and len(value) == 32:
+            return value
+        text = (value.decode("ascii") if isinstance(value, bytes) else value).strip()
+        if re.fullmatch(r"[0-9a-fA-F]{64}", text):
+            return bytes.fromhex(text)
+        if text.startswith("-----"):
+            key = load_pem_public_key(text.encode("ascii"))
+            if not isinstance(key, Ed25519PublicKey):
+                raise InputError(_NEEDED)
+            return key.public_bytes_raw()
+        plain = base64.b64decode(text.rstrip("=") + "=", altchars=b"-_" if set("-_") & set(text)
+                                 else None, validate=True)  # fmt: skip
+    except (ValueError, TypeError, AttributeError, binascii.Error):
+        raise InputError(_NEEDED) from None
+    if len(plain) != 32:
+        raise InputError(_NEEDED)
+    return plain
+
+
+def _is_small_order(key: bytes) -> bool:
+    """Tell whether 8 times the point is the neutral one: a made-up signature would verify.
+
+    Its y is 1 or -1 (order 1, 2), 0 (order 4), or that of a point whose double has y = 0 (order 8).
+    The sign of x does not matter, nor whether y is below the modulus.
+    """
+    y = int.from_bytes(key, "little") & (2**255 - 1)
+    doubled = 121665 * y**4 - 243332 * y**2 + 121666
+    return y * (y**2 - 1) * doubled % _P == 0
