@@ -291,6 +291,15 @@ def forged() -> dict[str, bytes]:
     ]  # fmt: skip
     for name, claim in wrong_kinds:
         add(f"certificate: {name} {str(claim)[:20]}", claim={name: claim})
+    more_kinds: list[tuple[str, Any]] = [
+        ("worst_slack", "none"), ("worst_slack", [0]), ("worst_slack", True), ("more", 1),
+        ("perfect privacy", True), ("__proto__", {"epsilon": 0.0001}), ("toString", None),
+    ]  # fmt: skip
+    for name, claim in more_kinds:
+        add(f"certificate: of another form, {name} {claim}", claim={name: claim})
+    for name in blind:
+        left = {k: v for k, v in blind.items() if k != name}
+        made[f"certificate: no {name}"] = file_of(without, told, left)
     for name, value in (("quality_loss_km", 0.1), ("prior_sha256", "0" * 64)):
         made[f"certificate with a prior: {name}"] = file_of(arrays, told, {**claimed, name: value})
     for text in ("", "x", "null", "[]", "3", '"text"', "{", "[" * 100_000, '{"epsilon":NaN}'):
@@ -421,6 +430,17 @@ def honest() -> dict[str, bytes]:
     made["one place"] = mechanism_bytes(wh.Mechanism(np.ones((1, 1)), one, one, 1.0))
     far = wh.Places.from_xy(np.array([[0, 0], [1e9, 0], [0, 1e11]]))
     made["far apart"] = mechanism_bytes(wh.exponential(far, 1e-9))
+    for number, (size, level) in enumerate(((1e12, 1e9), (1e12, 1.0), (1e9, 1e9), (1e5, 1e9))):
+        ends = wh.Places.from_xy(np.array([[-size, -size], [size, size], [-size, size]]))
+        for count in (2, 3):  # the least room in the exponent is up to 1e21
+            where = wh.Places.from_xy(ends.xy[:count])
+            made[f"the ends of the plane {number} {count}"] = mechanism_bytes(
+                wh.exponential(where, level)
+            )
+            shares = np.full((count, count), 1 / count)
+            made[f"the ends of the plane, all alike {number} {count}"] = mechanism_bytes(
+                wh.Mechanism(shares, where, where, level)
+            )
     grid = on_the_earth()
     prior = some.skewed(len(grid), 1)
     made["no epsilon"] = mechanism_bytes(wh.optimal_privacy(grid, prior, 0.5), prior)

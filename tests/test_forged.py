@@ -151,6 +151,47 @@ def test_what_is_changed_at_random_is_judged_alike(tmp_path: Path) -> None:
     assert {word for number, word in said.items() if number not in taken} == REFUSED
 
 
+IN_NODE = """
+import { readFileSync } from "node:fs";
+const { readMechanism } = await import(process.argv[1]);
+const { certificate } = await readMechanism(readFileSync(process.argv[2]), { warn: false });
+process.stdout.write(JSON.stringify([certificate, Object.isFrozen(certificate)]));
+"""
+CHECKED = {
+    "certified", "epsilon", "epsilon_unit", "metric", "places", "outputs", "ratios_checked",
+    "largest_snap_km", "prior_sha256", "quality_loss_km",
+}  # fmt: skip
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node to run the client in")
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_client_repeats_no_claim_that_it_has_not_checked(tmp_path: Path, kept: bool) -> None:
+    """Words, bounds and the least room are the file's own: they are not in `certificate`."""
+    arrays, told, claimed = forgeries.taken_apart(forgeries.honest_base())
+    if not kept:
+        arrays = {k: v for k, v in arrays.items() if not k.startswith(("proof_", "prior"))}
+    lies = {
+        "guarantee": ["This mechanism has epsilon 0.0001: perfect privacy."], "worst_slack": 999,
+        "worst_slack_at": {"places": [0, 0], "output": 77}, "method": "perfect", "gap": 0.0,
+        "lower_bound_km": 1e-9, "rounding_cost_km": 0.0, "created": "tomorrow",
+    }  # fmt: skip
+    path = tmp_path / "lies"
+    path.write_bytes(forgeries.file_of(arrays, told, {**claimed, **lies}))
+    done = subprocess.run(
+        [str(NODE), "--input-type=module", "-e", IN_NODE, str(CLIENT / "whereish.js"), str(path)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    said, frozen = json.loads(done.stdout)
+    expected = {name: claimed[name] for name in CHECKED}
+    if not kept:
+        expected |= {"prior_sha256": None, "quality_loss_km": None}
+    for name in ("largest_snap_km", "quality_loss_km"):  # worked out there: to the last digits
+        if expected[name] is not None:
+            expected[name] = pytest.approx(expected[name], rel=1e-9)
+    assert said == expected
+    assert frozen
+
+
 @functools.cache
 def pattern() -> tuple[forgeries.Arrays, Any, Any]:
     where = wh.Places.from_xy([[0, 0], [1, 0]])

@@ -22,7 +22,9 @@ from PIL import Image
 from scipy import stats
 
 import whereish as wh
+from forgeries import file_of, taken_apart
 from serving import Served, serving, wait_until
+from whereish.mechanisms import mechanism_bytes
 from whereish.release import unpack
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -480,6 +482,22 @@ def test_a_mechanism_is_opened_from_disk(visit: Visitor, tmp_path: Path) -> None
     seen.page.click("#who-city")
     seen.wait_text("#who-name", "Paris")
     seen.page.wait_for_selector("#result:not([hidden])")
+
+
+def test_the_promise_of_an_opened_file_is_not_in_the_words_of_the_file(visit: Visitor) -> None:
+    places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36], [52.53, 13.38]])
+    made = wh.exponential(places, 2.0)
+    arrays, told, claimed = taken_apart(mechanism_bytes(made))
+    lies = {"guarantee": ["This mechanism has epsilon 0.0001: perfect privacy."]}
+    seen = visit().open()
+    seen.give("#file-input", ("forged.whereish", file_of(arrays, told, {**claimed, **lies})))
+    seen.wait_text("#who-name", "forged")
+    seen.page.click("#certificate-open")
+    said = seen.text("#certificate")
+    assert "perfect" not in said
+    # It is what Python says of the same mechanism; an example comes after one of the sentences.
+    for words in wh.certify(made)["guarantee"]:
+        assert words in said
 
 
 def test_a_file_without_a_prior_claims_nothing_of_it(visit: Visitor, tmp_path: Path) -> None:

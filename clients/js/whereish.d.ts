@@ -21,6 +21,21 @@ export interface Report extends Output {
   cost: number;
 }
 
+/** The part of a file's certificate that is checked on the device. */
+export interface Certificate {
+  certified: boolean;
+  epsilon: number | null;
+  epsilon_unit: string | null;
+  metric: string | null;
+  places: number;
+  outputs: number;
+  ratios_checked: number;
+  largest_snap_km: number;
+  /** Null where the file holds no prior. */
+  prior_sha256: string | null;
+  quality_loss_km: number | null;
+}
+
 /** A certified mechanism: what is reported from each place, how often, out of 2^63. */
 export class Mechanism {
   private constructor();
@@ -30,7 +45,8 @@ export class Mechanism {
   readonly epsilon: number | null;
   readonly epsilonUnit: string | null;
   readonly certified: boolean;
-  readonly certificate: { certified: boolean; guarantee: string[]; [name: string]: unknown };
+  /** What the client has worked out itself; what else a file's certificate claims is not in it. */
+  readonly certificate: Readonly<Certificate>;
   /** The digest that `whereish audit` prints. */
   readonly digest: string;
   /** The public key that has signed it, where one was asked for. */

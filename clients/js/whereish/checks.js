@@ -25,7 +25,12 @@ const BUILD_NUMBERS = [
 const CLAIMED_WORDS = ["method", "solver", "stopped", "prior_sha256", "created"];
 const CLAIMED_NUMBERS = [
   "quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "rounding_mix", "repair_mix",
-  "repair_cost_km", "requested_dilation", "dilation", "seconds", "worst_slack",
+  "repair_cost_km", "requested_dilation", "dilation", "seconds",
+];
+// As every version has written it, and as Python's audit demands it: all of these, no others.
+const CLAIMS = [
+  ...CLAIMED_WORDS, ...CLAIMED_NUMBERS, "versions", "certified", "epsilon", "epsilon_unit", "metric",
+  "places", "outputs", "ratios_checked", "worst_slack", "worst_slack_at", "largest_snap_km", "guarantee",
 ];
 
 const fail = (words) => {
@@ -206,10 +211,15 @@ export function checkBuild(build) {
 }
 
 /**
- * Check the kinds of what the certificate says, and what it claims of all that was worked out here.
- * Bounds, and losses of a file without a prior, stay claims: `whereish audit` works them out.
+ * Check the names and kinds of what the certificate says, and what it claims of all that was worked
+ * out here. Words, bounds, the least room in an exponent, and losses of a file without a prior stay
+ * claims, which nobody is told: `whereish audit` works them out.
  */
 export function checkClaims(claimed, found) {
+  const names = Object.keys(claimed);
+  if (names.length !== CLAIMS.length || !CLAIMS.every((name) => names.includes(name))) {
+    fail("its certificate is not of the form it must be");
+  }
   const isWords = (value) => value === null || (typeof value === "string" && value.length <= 200);
   for (const name of CLAIMED_WORDS) {
     if (!isWords(claimed[name] ?? null)) fail(`its certificate says no words for ${name}`);
@@ -223,6 +233,10 @@ export function checkClaims(claimed, found) {
     if (value !== null && !(isNumber(value) && Math.abs(value) < 1e15)) {
       fail(`its certificate has no number for ${name}`);
     }
+  }
+  // An exponent, not a length: epsilon times a distance, which may be 1e21.
+  if (claimed.worst_slack !== null && !isNumber(claimed.worst_slack)) {
+    fail("its certificate has no number for worst_slack");
   }
   for (const [name, value] of Object.entries(found)) {
     const said = claimed[name];

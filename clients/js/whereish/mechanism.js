@@ -198,7 +198,7 @@ export function checkOutside(found, outside, reachKm) {
 export async function checkedMechanism({ arrays, texts, digest, signer }) {
   const { n, m } = checkNames(arrays, texts);
   const told = parseObject(texts.mechanism ?? "", "what it says of the mechanism");
-  const certificate = parseObject(texts.certificate ?? "", "its certificate");
+  const claimed = parseObject(texts.certificate ?? "", "its certificate");
   const inputs = checkPlaces("inputs", arrays, told);
   const outputs = checkPlaces("outputs", arrays, told);
   if (typeof told.outputs_are_inputs !== "boolean") {
@@ -228,8 +228,15 @@ export async function checkedMechanism({ arrays, texts, digest, signer }) {
   if (epsilon !== null) await auditRatios(counts, n, m, epsilon, xy, metric);
   const reachKm = inputs.cell ? Math.hypot(...inputs.cell) / 2 : furthestNeighbour(xy);
   const unit = epsilon === null ? null : metric ? "per unit of its own metric" : "per km";
+  // What is worked out here, and nothing that is only said in the file.
+  const checked = {
+    certified: epsilon !== null, epsilon, epsilon_unit: unit,
+    metric: epsilon === null ? null : metric ? GIVEN : EUCLIDEAN, places: n, outputs: m,
+    ratios_checked: epsilon === null ? 0 : n * (n - 1) * m, largest_snap_km: reachKm,
+    prior_sha256: prior && hex(sha256(new Uint8Array(prior.buffer))), quality_loss_km: null,
+  };
   const made = new Mechanism(CHECKED, {
-    n, m, epsilon, unit, certificate, digest, signer, xy, sums, prior, reachKm,
+    n, m, epsilon, unit, certificate: checked, digest, signer, xy, sums, prior, reachKm,
     plane: inputs.plane && freeze(inputs.plane),
     cell: inputs.cell && freeze(inputs.cell),
     metricDigest: metric && hex(sha256(new Uint8Array(metric.buffer))),
@@ -237,16 +244,14 @@ export async function checkedMechanism({ arrays, texts, digest, signer }) {
       xy: arrays.outputs.values, latlon: arrays.outputs_latlon?.values ?? null, plane: outputs.plane,
     },
   });
-  const found = {
-    certified: epsilon !== null, epsilon, epsilon_unit: unit, places: n, outputs: m,
-    metric: epsilon === null ? null : metric ? GIVEN : EUCLIDEAN,
-    ratios_checked: epsilon === null ? 0 : n * (n - 1) * m, largest_snap_km: reachKm,
-  };
-  if (prior) {
-    found.prior_sha256 = hex(sha256(new Uint8Array(prior.buffer)));
-    found.quality_loss_km = made.qualityLossKm();
+  checked.quality_loss_km = made.qualityLossKm();
+  const found = { ...checked };
+  if (!prior) { // what an older file says of a prior that it does not hold cannot be checked
+    delete found.prior_sha256;
+    delete found.quality_loss_km;
   }
-  checkClaims(certificate, found);
+  checkClaims(claimed, found);
+  freeze(checked);
   return made;
 }
 

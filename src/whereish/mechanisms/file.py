@@ -381,13 +381,11 @@ def _places(name: str, arrays: dict[str, NDArray[Any]], told: dict[str, Any]) ->
 
 def _same_places(one: Places, other: Places) -> bool:
     """Tell whether everything that a file says of two sets of places is the same."""
-    on_earth = one.latlon is not None and other.latlon is not None
-    return (
-        np.array_equal(one.xy, other.xy)
-        and one.plane == other.plane
-        and one.cell_km == other.cell_km
-        and (np.array_equal(one.latlon, other.latlon) if on_earth else one.latlon is other.latlon)
-    )
+    if one.plane != other.plane or one.cell_km != other.cell_km:
+        return False
+    if one.latlon is None or other.latlon is None:
+        return one.latlon is other.latlon and np.array_equal(one.xy, other.xy)
+    return np.array_equal(one.xy, other.xy) and np.array_equal(one.latlon, other.latlon)
 
 
 def _build(told: dict[str, Any]) -> Build:

@@ -102,7 +102,9 @@ function howLong(waited, searched) {
 /** Show what was built or opened; without a `prior` nobody knows how good it is. */
 export function showBuilt(built) {
   const { mechanism, prior } = built;
-  const { certificate = mechanism.certificate } = built;
+  // Its own claims, and over them what the client has worked out; the rest of an opened file's is its
+  // own word.
+  const { certificate = { ...certificateIn(built.bytes), ...mechanism.certificate } } = built;
   state.built = { ...built, certificate, ...overPrior(mechanism, prior) };
   state.laplace = null;
   panes.best.show(stageOf(mechanism), { fit: false });

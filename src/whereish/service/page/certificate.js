@@ -1,8 +1,13 @@
-// The certificate in plain words, from what the file says of itself.
+// The certificate in plain words: the promise from what the client has checked, the rest from what
+// the file says of itself.
 
 import { count, metres, seconds, times, tiny } from "./words.js";
 
 const PROVED = 1e-4; // a gap that is nothing but the solver's tolerance
+const NO_PRIOR = ["planar-laplace", "exponential", "tight-constraints"];
+const TELLS_PRIOR =
+  "This mechanism tells most of the prior it was built for to whoever has it, even where its file " +
+  "does not hold the prior: epsilon limits what a report tells, not what the mechanism itself tells.";
 const SOLVERS = { structured: "Whereish's own solver" };
 
 function element(kind, text, name = "") {
@@ -56,14 +61,30 @@ function kind(told) {
     : `${least}; at most ${tiny(share)} above the best possible.`;
 }
 
-/** What is promised, with the sentence on raw points worked out for two of them. */
-function promised({ guarantee = [], epsilon, largest_snap_km: snap }) {
-  return guarantee.map((words) => {
-    if (!/two raw points/.test(words) || !(snap >= 0)) return words;
+const short = (number, digits) => String(Number(number.toPrecision(digits)));
+
+/** What is promised, in words of this page: of what the client has checked, not of the file's. */
+function promised({ epsilon, epsilon_unit: per, places, largest_snap_km: snap }, method) {
+  const tells = NO_PRIOR.includes(method) ? [] : [TELLS_PRIOR];
+  if (epsilon === null) {
+    return ["This mechanism promises no epsilon: nothing limits what one report gives away.", ...tells];
+  }
+  const level = short(epsilon, 6);
+  const unit = per === "per km" ? "km" : "units of its metric";
+  const words = [
+    `Between the ${places} places: from two of them d ${unit} apart no report is more than ` +
+    `exp(${level} d) times likelier from one than from the other, whatever is known already. ` +
+    `That is twice at ${short(Math.LN2 / epsilon, 3)} ${unit}.`,
+  ];
+  if (per === "per km") {
     const ratio = Math.exp(epsilon * (0.1 + 2 * snap));
-    return ratio > 1e6 ? words
-      : `${words} For example, two points 100 m apart: at most ${times(ratio, 2)}.`;
-  });
+    words.push(
+      `A raw point is reported as its nearest place, up to ${short(snap, 3)} km away inside the ` +
+      `area: between two raw points d km apart it is exp(${level} (d + ${short(2 * snap, 3)})).` +
+      (ratio > 1e6 ? "" : ` For example, two points 100 m apart: at most ${times(ratio, 2)}.`));
+  }
+  words.push(`For one report. k reports cost k times as much: k epsilon, with epsilon ${level}.`);
+  return [...words, ...tells];
 }
 
 /** The whole of it, as elements; `told`: what is known of it, which its file may not hold. */
@@ -102,7 +123,7 @@ export function inFull(mechanism, fileName, told) {
     `whereish audit ${plain ? fileName : `'${fileName.replaceAll("'", "'\\''")}'`}`);
   command.tabIndex = 0;
   return [
-    element("h3", "What is promised"), list(promised(told)),
+    element("h3", "What is promised"), list(promised(mechanism.certificate, told.method)),
     element("h3", "What was checked"), list(checks),
     element("h3", "How good it is"), list(good),
     element("h3", "Check it yourself"),
