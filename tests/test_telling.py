@@ -349,6 +349,8 @@ def test_honest_users_and_times_are_kept(tmp_path: Path) -> None:
         "clock": [f"{t // 3600 % 24:02}:{t // 60 % 60:02}:{t % 60:02}" for t in seconds],
         "phone": [f"+33 6 {a:02} {b:02} 48 51" for a, b in rng.integers(0, 100, (rows, 2))],
         "long id": rng.integers(10**15, 10**16, rows),
+        "digest": [f"{rng.bytes(12).hex()}1e308" for _ in range(rows)],
+        "huge": [f"{n}e308 9e999" for n in rng.integers(0, 9, rows)],
         "mail": [f"user{n}@example.org" for n in rng.integers(0, 50, rows)],
     }
     for column in kinds.values():

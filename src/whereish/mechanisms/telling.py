@@ -320,7 +320,7 @@ def _sexagesimal(numbers: Array) -> Iterator[Array]:
     nothing = np.full((len(numbers), 1), np.nan)
     second = np.hstack([numbers[:, 1:], nothing])
     third = np.hstack([second[:, 1:], nothing])
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         whole, part = np.divmod(numbers, 100)  # ddmm.mmmm
         degrees, minutes = np.divmod(whole, 100)  # ddmmss.ss
     zero = np.zeros_like(numbers)
@@ -328,7 +328,7 @@ def _sexagesimal(numbers: Array) -> Iterator[Array]:
         (numbers, second, zero), (numbers, second, third), (whole, part, zero),
         (degrees, minutes, part),
     ):  # fmt: skip
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             angle = (place[0] <= 180) & (place[1] < 60) & (place[2] < 60)
             yield np.where(angle, place[0] + place[1] / 60 + place[2] / 3600, np.nan)
 
@@ -345,7 +345,8 @@ def _match(numbers: Array, points: Array, scales: Sequence[float], near: float) 
         usable = (goal > near) | (scale == 1.0)
         anywhere = np.zeros(len(points), bool)
         for number in np.abs(numbers.T):
-            off = np.where(usable, np.abs(number[:, None] / scale - goal), np.inf)
+            with np.errstate(over="ignore"):  # 1e308 in radians
+                off = np.where(usable, np.abs(number[:, None] / scale - goal), np.inf)
             if 5 * int((off <= near).any(axis=1).sum()) >= most:
                 return True
             anywhere |= (off <= nearer).any(axis=1)
