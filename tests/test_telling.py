@@ -191,6 +191,23 @@ def test_columns_that_do_not_tell_are_kept(tmp_path: Path, seed: int) -> None:
             "lists": [[[int(x)], []] for x in other],
             "bytes": [int(x).to_bytes(3, "little") for x in other],
             "few": pl.Series([None] * (rows - 30) + rng.normal(size=30).tolist()),
+            "price": [f"{x:.2f} EUR" for x in rng.lognormal(2, 1, rows)],
+            "when": pl.Series(1_700_000_000_123_456 + rng.integers(0, 10**13, rows)).cast(
+                pl.Datetime("us")
+            ),
+            "eight": rng.normal(10, 40, (rows, 8)).tolist(),
+            "note": [
+                f"2024-01-{a:02} {b:02}:{c:02}:{d:02} order {e}, 1,250 of {f:.3f} kg"
+                for a, b, c, d, e, f in zip(
+                    rng.integers(1, 29, rows),
+                    rng.integers(0, 24, rows),
+                    rng.integers(0, 60, rows),
+                    rng.integers(0, 60, rows),
+                    other,
+                    rng.lognormal(1, 2, rows),
+                    strict=True,
+                )
+            ],
         }
     )
     source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
@@ -221,6 +238,151 @@ def test_a_user_may_have_one_place_but_not_be_one(tmp_path: Path) -> None:
     assert wh.obfuscate_table(MECHANISM, tmp_path / "in.parquet", out).user is None
     with pytest.raises(wh.InputError, match="one value a row"):
         wh.obfuscate_table(MECHANISM, tmp_path / "in.parquet", out, user="id")
+
+
+def dms(angle: float) -> str:
+    seconds = round(abs(angle) * 3600, 2)
+    return f"{int(seconds // 3600)}°{int(seconds % 3600 // 60)}'{seconds % 60:05.2f}\""
+
+
+def nmea(angle: float) -> str:
+    return f"{int(abs(angle)) * 100 + abs(angle) % 1 * 60:010.4f}"
+
+
+def one_more(lat: float, lon: float) -> str:
+    """Return the point after as many numbers as one cares to put before it."""
+    return " ".join(["7"] * (round(lat * 1e5) % 50)) + f" {lat:.5f} {lon:.5f}"
+
+
+def behind(unit: str, number: float) -> Any:
+    """Return a time whose fraction of a second is a number."""
+    start = 1_700_000_000 * {"us": 10**6, "ns": 10**9}[unit]
+    return pl.Series([start + round(number)]).cast(pl.Datetime(unit))  # type: ignore[arg-type]
+
+
+HIDDEN: dict[str, Any] = {
+    "a note": lambda lat, lon: f"2024-01-19 10:19:04 fix {lat:.6f} {lon:.6f}",
+    "six before": lambda lat, lon: f"1 2 3 4 5 6 {lat} {lon}",
+    "json": lambda lat, lon: json.dumps(dict(zip("abcdef", range(6), strict=True)) | {"y": lat}),
+    "forty before": lambda lat, lon: "1 " * 40 + str(lon),
+    "anywhere": one_more,
+    "too many": lambda lat, lon: "1 " * 70 + str(lon),
+    "dms": lambda lat, lon: f"{dms(lat)}N {dms(lon)}E",
+    "dms west": lambda lat, lon: f"{dms(lon)} W",
+    "decimal comma": lambda lat, lon: f"{lat:.6f} ; {lon:.6f}".replace(".", ","),
+    "decimal comma of one": lambda lat, lon: f"{lon:.6f}".replace(".", ","),
+    "thousands": lambda lat, lon: f"{round(lat * 1e7):,}",
+    "nmea": lambda lat, lon: f"$GPGGA,101904,{nmea(lat)},N,{nmea(lon)},E,1,08,0.9",
+    "packed seconds": lambda lat, lon: dms(lat).translate(str.maketrans("", "", "°'\"")),
+    "1e1": lambda lat, lon: lat * 10,
+    "no sign": lambda lat, lon: f"{-lon:.5f}",
+} | {
+    f"1e{power}": lambda lat, lon, power=power: round(lat * 10**power) for power in range(2, 17)
+}  # fmt: skip
+
+
+def with_rows(tmp_path: Path, rows: int, column: Any) -> Path:
+    at = points(rows, seed=5)
+    source = tmp_path / "in.parquet"
+    values = column(at) if callable(column) else column
+    pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "c": values}).write_parquet(source)
+    return source
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.parametrize("rows", [8, 700])
+def test_columns_that_read_as_the_point_are_refused_however_they_are_declared(
+    tmp_path: Path, name: str, rows: int
+) -> None:
+    source = with_rows(
+        tmp_path, rows, lambda at: [HIDDEN[name](*point) for point in at.tolist()]
+    )  # fmt: skip
+    out = tmp_path / "out.parquet"
+    for ask in ({"keep": ["c"]}, {"user": "c"}, {"time": "c"}):
+        with pytest.raises(wh.InputError, match=r"must not tell the true points.*: c \(its values"):
+            wh.obfuscate_table(MECHANISM, source, out, **ask)
+    assert not out.exists()
+    assert wh.obfuscate_table(MECHANISM, source, out, keep_anyway=["c"]).telling == ("c",)
+
+
+@pytest.mark.parametrize("length", [8, 40, 70])
+@pytest.mark.parametrize("nested", [False, True])
+def test_lists_are_looked_at_whole(tmp_path: Path, length: int, nested: bool) -> None:
+    def lists(at: Any) -> Any:
+        rows = [[*map(float, range(length - 1)), lon] for lon in at[:, 1].tolist()]
+        return [[{"v": float(x)} for x in row] for row in rows] if nested else rows
+
+    source = with_rows(tmp_path, 8, lists)
+    with pytest.raises(wh.InputError, match=r"must not tell the true points.*: c \(its values"):
+        wh.obfuscate_table(MECHANISM, source, tmp_path / "out.parquet", keep=["c"])
+
+
+@pytest.mark.parametrize(
+    ("unit", "scale", "side"), [("ns", 1e7, 0), ("ns", 1e6, 1), ("us", 1e4, 0), ("us", 1e5, 1)]
+)
+def test_fractions_of_a_second_are_looked_at(
+    tmp_path: Path, unit: str, scale: float, side: int
+) -> None:
+    source = with_rows(
+        tmp_path, 300, lambda at: pl.concat([behind(unit, x * scale) for x in at[:, side]])
+    )  # fmt: skip
+    with pytest.raises(wh.InputError, match="can be read as a coordinate"):
+        wh.obfuscate_table(MECHANISM, source, tmp_path / "out.parquet", time="c")
+    since_1970 = with_rows(
+        tmp_path, 300, lambda at: pl.Series(np.round(at[:, 0] * 1e7)).cast(pl.Int64).cast(
+            pl.Datetime("us"))
+    )  # fmt: skip
+    with pytest.raises(wh.InputError, match="can be read as a coordinate"):
+        wh.obfuscate_table(MECHANISM, since_1970, tmp_path / "out.parquet", time="c")
+
+
+def test_honest_users_and_times_are_kept(tmp_path: Path) -> None:
+    rows = 2000
+    rng = np.random.default_rng(8)
+    seconds = np.sort(1_705_000_000 + rng.integers(0, 10**6, rows))
+    kinds = {
+        "epoch": seconds,
+        "milliseconds": seconds * 1000 + rng.integers(0, 1000, rows),
+        "datetime": pl.Series(seconds * 10**6 + rng.integers(0, 10**6, rows)).cast(
+            pl.Datetime("us", "UTC")
+        ),
+        "clock": [f"{t // 3600 % 24:02}:{t // 60 % 60:02}:{t % 60:02}" for t in seconds],
+        "phone": [f"+33 6 {a:02} {b:02} 48 51" for a, b in rng.integers(0, 100, (rows, 2))],
+        "long id": rng.integers(10**15, 10**16, rows),
+        "digest": [f"{rng.bytes(12).hex()}1e308" for _ in range(rows)],
+        "huge": [f"{n}e308 9e999" for n in rng.integers(0, 9, rows)],
+        "mail": [f"user{n}@example.org" for n in rng.integers(0, 50, rows)],
+    }
+    for column in kinds.values():
+        source = with_rows(tmp_path, rows, column)
+        for ask in ({"user": "c"}, {"time": "c"}, {"keep": ["c"]}):
+            made = wh.obfuscate_table(MECHANISM, source, tmp_path / "out.parquet", **ask)
+            assert made.kept == ("c",)
+
+
+@pytest.mark.parametrize(
+    "line", ["48.8566,2.3522", "alice,48.8566,2.3522", "N48.8566,E2.3522", "1,488566000,23522000"]
+)
+def test_a_heading_that_is_missing_is_not_repeated(tmp_path: Path, line: str) -> None:
+    source, kernel = tmp_path / "in.csv", tmp_path / "k.whereish"
+    wh.save_mechanism(kernel, MECHANISM)
+    source.write_text(f"{line}\n" * 3)
+    names = line.split(",")
+    asks: list[list[str]] = [
+        [], ["--columns", ",".join(names[-2:])], ["--columns", line + ",x"],
+        ["--user", names[-1] + "0"],
+    ]  # fmt: skip
+    for ask in asks:
+        done = run("obfuscate", kernel, source, "-o", tmp_path / "out.csv", *ask)
+        assert done.exit_code == 2
+        for value in ("48.8", "2.35", "4885", "2352"):
+            assert value not in done.output + done.stderr
+    source.write_text(f"lat,lon,{line}\n48.8566,2.3522,{line}\n")
+    for ask, code in (([], 0), (["--keep", "all"], 2), (["--keep-anyway", "all"], 0)):
+        done = run("obfuscate", kernel, source, "-o", tmp_path / "out.csv", *ask)
+        assert done.exit_code == code, done.stderr
+        for value in ("48.8", "2.35", "4885", "2352"):
+            assert value not in done.stderr
 
 
 # The order of rows ------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ and HTTP statuses belong to the doors, not here.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
@@ -78,3 +80,20 @@ def described(value: Any) -> str:
         return f"{named} of {len(value)}"
     except TypeError:
         return named
+
+
+def seems_data(name: str) -> bool:
+    """Whether what stands as the name of a column seems to be a value: the heading is missing.
+
+    >>> seems_data("lat_e7"), seems_data("48.8566"), seems_data("N 48.8566"), seems_data("")
+    (False, True, True, True)
+    """
+    bare = str(name).strip("\ufeff \t\r\"'")
+    return not re.match(r"[^\W\d]", bare) or bool(re.search(r"\d[.,]\s?\d|\d{5}", bare))
+
+
+def column_names(names: Sequence[str]) -> str:
+    """Show the names of columns, unless they are a row: a heading that is missing is a point."""
+    if any(map(seems_data, names)):
+        return "a first line that seems to be data, not names"
+    return ", ".join(name[:40] for name in names[:12])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from whereish.cli.commands import AsJson, Normalise
 from whereish.cli.console import command, emit, say, waiting
 from whereish.cli.prior import load_with_prior
 from whereish.cli.sign import public_key_from
-from whereish.errors import InputError
+from whereish.errors import InputError, seems_data
 from whereish.mechanisms import audit_file
 from whereish.studies import km
 
@@ -137,7 +138,7 @@ def obfuscate(
     if columns is not None:
         names = _names(columns)
         if len(names) != 2:
-            raise InputError(f"columns must be two names, LAT,LON, got {columns!r}")
+            raise InputError(f"columns must be two names, LAT,LON, got {len(names)}")
         pair = (names[0], names[1])
     mechanism, _ = wh.load_mechanism(source)
     _take_back_ctrl_c()
@@ -186,7 +187,7 @@ def _say_columns(made: wh.Obfuscated, time_column: str | None) -> None:
     """Say what the new table holds besides reports, what it does not, and what that tells."""
     if made.left_out:
         say(
-            f"Left out: {', '.join(made.left_out)}. --keep A,B keeps columns, --user and --time "
+            f"Left out: {_shown(made.left_out)}. --keep A,B keeps columns, --user and --time "
             "the one that says who and when."
         )
     say(
@@ -205,8 +206,15 @@ def _say_columns(made: wh.Obfuscated, time_column: str | None) -> None:
     if made.telling:
         say(
             f"CAREFUL: these columns tell where the true points are, and were kept all the same: "
-            f"{', '.join(made.telling)}. Reports beside them protect nobody who reads the table."
+            f"{_shown(made.telling)}. Reports beside them protect nobody who reads the table."
         )
+
+
+def _shown(names: Sequence[str]) -> str:
+    """Show the names of columns, but none that may be a value: a heading that is missing."""
+    data = sum(map(seems_data, names))
+    shown = [name for name in names if not seems_data(name)]
+    return ", ".join([*shown, *([f"{data} whose names seem to be data"] if data else [])])
 
 
 def _names(text: str | None) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whereish.errors import InputError
+from whereish.errors import InputError, column_names, described, seems_data
 from whereish.files import unpacked_size
 from whereish.mechanisms.mechanism import Mechanism
 
@@ -75,11 +75,13 @@ def choose(
 
     for name in (user, time):
         if name is not None and name not in schema:
-            raise InputError(f"the table must have the column {name}, got none of that name")
+            raise InputError(
+                f"the table must have the column {_shown(name)}, got none of that name"
+            )
         if name is not None and name in pair:
             raise InputError(f"column {name} is replaced: it cannot say who or when as well")
         if name is not None and schema[name].is_nested():
-            raise InputError(f"column {name} must hold one value a row to say who or when")
+            raise InputError(f"column {_shown(name)} must hold one value a row to say who or when")
     named = [name for name in (user, time) if name is not None]
     left = _listed(schema, drop, [*pair, *named])
     others = [name for name in schema if name not in (*pair, *named, *left)]
@@ -121,8 +123,17 @@ def _listed(
         return others
     for name in listed:
         if not isinstance(name, str) or name not in schema or name in taken:
-            raise InputError(f"{name!r} must be another column of the table to be kept or dropped")
+            raise InputError(
+                f"{_shown(name)} must be another column of the table to be kept or dropped"
+            )
     return list(dict.fromkeys(listed))
+
+
+def _shown(name: Any) -> str:
+    """Show a name that was given, unless it may be a value of the table."""
+    if not isinstance(name, str):
+        return described(name)
+    return "(a name that seems to be data)" if seems_data(name) else repr(name[:40])
 
 
 def find_pair(
@@ -143,7 +154,12 @@ def find_pair(
         wanted = "lat and lon" if earth else "x_km and y_km"
         raise InputError(
             f"the table must have the columns {wanted}, separated by commas, or others that are "
-            f"named, got {', '.join(map(str, list(schema)[:12]))}"
+            f"named, got {column_names(list(schema))}"
+        )
+    if any(seems_data(name) for name in found):  # it would stand in the new table as well
+        raise InputError(
+            "the first line of the table must hold the names of the columns, and those of the "
+            "points seem to be data; put a line of names before it, such as lat,lon"
         )
     for name in found:
         if not text and not schema[name].is_numeric():

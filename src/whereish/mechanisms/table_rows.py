@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from whereish.errors import InputError, WhereishError
+from whereish.errors import InputError, WhereishError, seems_data
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.table_columns import Columns
 from whereish.mechanisms.telling import Sample, reads_as_points, telling
@@ -180,7 +180,10 @@ class Work:
         told = telling(frame, names.checked, points)
         told |= reads_as_points(frame, names.declared, points)
         if told:
-            reasons = "; ".join(f"{name} ({reason})" for name, reason in told.items())
+            reasons = "; ".join(
+                f"{'one whose name seems to be data' if seems_data(name) else name} ({reason})"
+                for name, reason in told.items()
+            )
             raise InputError(
                 f"columns that are kept must not tell the true points, and these do: {reasons}. "
                 "Leave them out, or name them in keep_anyway (--keep-anyway A,B), and the "

@@ -1,13 +1,15 @@
 """Which columns of a table tell where its points are.
 
-A column tells if it can be read as the point (a number of degrees, an E7 integer, WKT, WKB,
-a geohash, an H3 cell), or if rows that are neighbours when the table is sorted by it lie nearer to
-each other than rows in a random order do. The second test needs no list of encodings: it finds any
-column whose order follows the points (projected coordinates, cell numbers, row numbers of a sorted
-table) and any whose equal values share a place (addresses, postcodes, names of stations).
+A column tells if it can be read as the point (degrees, with minutes and seconds or without, in any
+power of ten; WKT, WKB, a geohash, an H3 cell), or if rows that are neighbours when the table is
+sorted by it lie nearer to each other than rows in a random order do. The second test needs no list
+of encodings: it finds any column whose order follows the points (projected coordinates, cell
+numbers, row numbers of a sorted table) and any whose equal values share a place (addresses,
+postcodes, names of stations).
 
 It finds no column that is unique to each row and keeps no order, such as a hash of the point, and
-none that tells for a few rows only. So a column is kept only if somebody has named it.
+none that tells for a few rows only. So a column is kept only if somebody has named it. One whose
+values hold more numbers than are looked at is refused.
 """
 
 from __future__ import annotations
@@ -26,9 +28,14 @@ SAMPLE = 50_000  # rows that are looked at
 _SHARE = 0.1  # of the variance along some direction; what explains more is refused
 _SIGMAS = 5.0
 _ENOUGH = 20  # rows; with fewer an order says nothing
-_MOST_NUMBERS = 6  # in one text
-_SCALES = (1.0, 1e3, 1e5, 1e6, 1e7, math.pi / 180)
-_NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+_MOST_NUMBERS = 64  # in one value; a column with more is refused
+_READ = 5_000  # rows whose numbers are compared with their points
+_NEAR = 0.006  # degrees: a number that stands at one place in the texts, with two decimals
+_NEARER = 0.0006  # one that may stand anywhere in them
+_SCALES = (math.pi / 180, *(10.0**power for power in range(17)))
+_NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
+# What else the marks between digits may be: a decimal comma, marks of thousands, two numbers.
+_READINGS = (None, (r"(\d),(\d)", "${1}.${2}"), (r"[.,'_](\d{3})", "${1}"), (r"[.,]", " "))
 _FORMS = {
     "WKT": r"(?i)^\s*(SRID=\d+;)?\s*(MULTI)?(POINT|LINESTRING|POLYGON)\s*Z?M?\s*\(",
     "GeoJSON": r"\"coordinates\"\s*:",
@@ -87,9 +94,9 @@ def telling(frame: Any, columns: Sequence[str], points: Array) -> dict[str, str]
         series = frame[name]
         if len(series) > 1 and series.n_unique() == 1:
             continue  # a constant tells nothing
-        form = _form(series, points)
-        if form is not None:
-            found[name] = f"its values can be read as {form}"
+        reason = _reason(series, points)
+        if reason is not None:
+            found[name] = reason
             continue
         share = max((_explained(key, *directions) for key in _keys(series)), default=0.0)
         if share > 0:
@@ -99,8 +106,44 @@ def telling(frame: Any, columns: Sequence[str], points: Array) -> dict[str, str]
 
 def reads_as_points(frame: Any, columns: Sequence[str], points: Array) -> dict[str, str]:
     """Return which of these columns can be read as the points, whatever else they follow."""
-    found = {name: _form(frame[name], points) for name in columns}
-    return {name: f"its values can be read as {form}" for name, form in found.items() if form}
+    found = {name: _reason(frame[name], points) for name in columns}
+    return {name: reason for name, reason in found.items() if reason is not None}
+
+
+def _reason(series: Any, points: Array) -> str | None:
+    """Say why a column is refused whatever it follows: it is read as the points, or too long."""
+    if _count(series) > _MOST_NUMBERS:
+        return f"its values hold more than {_MOST_NUMBERS} numbers, too many to look at"
+    form = _form(series, points)
+    return None if form is None else f"its values can be read as {form}"
+
+
+def _count(series: Any) -> int:
+    """Return how many numbers a value of a column can hold, at most."""
+    import polars as pl
+
+    kind = series.dtype
+    if isinstance(kind, pl.Struct):
+        return sum(_count(series.struct.field(name)) for name in series.struct.fields)
+    if isinstance(kind, pl.List | pl.Array):
+        items = series if isinstance(kind, pl.List) else series.arr.to_list()
+        longest = int(items.list.len().max() or 0)
+        return longest * _count(items.explode()) if longest else 0
+    if kind == pl.Binary:
+        series = series.bin.encode("hex")
+    elif kind not in (pl.String, pl.Categorical, pl.Enum):
+        return 1
+    return int(series.cast(pl.String).str.count_matches(_NUMBER).max() or 0)
+
+
+def _items(series: Any) -> Iterator[Any]:
+    """Yield the first, second, ... item of each of some lists."""
+    import polars as pl
+
+    items = series if isinstance(series.dtype, pl.List) else series.arr.to_list()
+    longest = int(items.list.len().max() or 0)
+    for place in range(min(longest, _MOST_NUMBERS)):
+        yield items.list.get(place, null_on_oob=True)
 
 
 def _directions(points: Array) -> tuple[list[Array], list[float]]:
@@ -153,9 +196,8 @@ def _keys(series: Any) -> Iterator[Array]:
             yield from _keys(series.struct.field(name))
         return
     if isinstance(kind, pl.List | pl.Array):
-        items = series if isinstance(kind, pl.List) else series.arr.to_list()
-        for place in range(4):
-            yield from _keys(items.list.get(place, null_on_oob=True))
+        for item in _items(series):
+            yield from _keys(item)
         return
     if kind == pl.Object or kind == pl.Null:
         return
@@ -168,19 +210,16 @@ def _keys(series: Any) -> Iterator[Array]:
         return
     text = series.cast(pl.String)
     yield _floats(text.rank("dense"))
-    for place, number in enumerate(_numbers(text)):
-        yield number
-        if place + 1 == _MOST_NUMBERS:
-            return
+    yield from _numbers(text, _MOST_NUMBERS)
 
 
-def _numbers(text: Any) -> Iterator[Array]:
+def _numbers(text: Any, limit: int) -> Iterator[Array]:
     """Yield the first, second, ... number in each of some texts."""
     import polars as pl
 
     parts = text.str.extract_all(_NUMBER)
     most = parts.list.len().max() or 0
-    for place in range(min(int(most), _MOST_NUMBERS)):
+    for place in range(min(int(most), limit)):
         yield _floats(parts.list.get(place, null_on_oob=True).cast(pl.Float64, strict=False))
 
 
@@ -210,14 +249,17 @@ def _form(series: Any, points: Array) -> str | None:
     if isinstance(kind, pl.Struct):
         forms = (_form(series.struct.field(name), points) for name in series.struct.fields)
         return next((form for form in forms if form), None)
-    if kind in (pl.Object, pl.Null, pl.Boolean) or kind.is_temporal():
+    if kind in (pl.Object, pl.Null, pl.Boolean):
         return None
+    if kind.is_temporal():
+        # The number behind a time is compared closely: lest a week be taken for a longitude.
+        return _time_form(series, points)
     if isinstance(kind, pl.List | pl.Array):
         items = series if isinstance(kind, pl.List) else series.arr.to_list()
         if items.dtype.inner.is_nested() or items.dtype.inner == pl.Binary:
-            parts = (_form(items.list.get(at, null_on_oob=True), points) for at in range(4))
+            parts = (_form(item, points) for item in _items(items))
             return next((form for form in parts if form), None)
-        series = items.cast(pl.List(pl.String)).list.join(",")
+        series = items.cast(pl.List(pl.String)).list.join(" ", ignore_nulls=True)
     elif kind == pl.Binary:
         series = series.bin.encode("hex")
     text = series.cast(pl.String)
@@ -238,14 +280,78 @@ def _form(series: Any, points: Array) -> str | None:
     return "a geohash" if 5 * sum(hashes) >= 4 * len(few) else None
 
 
+def _time_form(series: Any, points: Array) -> str | None:
+    """Say whether times, their parts or the numbers behind them are coordinates of the points."""
+    import polars as pl
+
+    known = series.is_not_null().to_numpy()
+    if not known.any():
+        return None
+    written = series.to_physical() if isinstance(series.dtype, pl.Duration) else series
+    behind = _floats(series.to_physical())[known, None]
+    if _are_coordinates(written.cast(pl.String), known, points) or _match(
+        behind, points[known], _SCALES, _NEAR / 100
+    ):
+        return "a coordinate"
+    return None
+
+
 def _are_coordinates(text: Any, known: Any, points: Array) -> bool:
-    """Whether some number in each text is a coordinate of the point, in a usual unit."""
-    near = 0.006  # two decimals
-    for number in _numbers(text):
-        for scale in _SCALES:
-            off = np.abs(number[:, None] - points * scale)
-            if 5 * int((off[known] <= near * scale).any(axis=1).sum()) >= 4 * int(known.sum()):
+    """Whether the texts hold a coordinate of their point, in a usual way of writing it."""
+    rows = np.flatnonzero(known)
+    if len(rows) > _READ:
+        rows = np.sort(np.random.default_rng().choice(rows, _READ, replace=False))
+    text, points = text[rows], points[rows]
+    for reading in _READINGS:
+        written = text if reading is None else text.str.replace_all(*reading)
+        columns = list(_numbers(written, 4 * _MOST_NUMBERS))
+        if not columns:
+            continue
+        numbers = np.abs(np.column_stack(columns))
+        if _match(numbers, points, _SCALES, _NEAR) or any(
+            _match(degrees, points, (1.0,), _NEAR) for degrees in _sexagesimal(numbers)
+        ):
+            return True
+    return False
+
+
+def _sexagesimal(numbers: Array) -> Iterator[Array]:
+    """Read numbers as degrees, minutes and seconds: in several numbers, or packed in one."""
+    nothing = np.full((len(numbers), 1), np.nan)
+    second = np.hstack([numbers[:, 1:], nothing])
+    third = np.hstack([second[:, 1:], nothing])
+    with np.errstate(invalid="ignore", over="ignore"):
+        whole, part = np.divmod(numbers, 100)  # ddmm.mmmm
+        degrees, minutes = np.divmod(whole, 100)  # ddmmss.ss
+    zero = np.zeros_like(numbers)
+    for place in (
+        (numbers, second, zero), (numbers, second, third), (whole, part, zero),
+        (degrees, minutes, part),
+    ):  # fmt: skip
+        with np.errstate(invalid="ignore", over="ignore"):
+            angle = (place[0] <= 180) & (place[1] < 60) & (place[2] < 60)
+            yield np.where(angle, place[0] + place[1] / 60 + place[2] / 3600, np.nan)
+
+
+def _match(numbers: Array, points: Array, scales: Sequence[float], near: float) -> bool:
+    """Whether four in five rows have a coordinate of their point among their numbers.
+
+    Signs are not compared: west may be a letter.
+    """
+    most, goal = 4 * len(points), np.abs(points)
+    nearer = min(near, _NEARER)
+    for scale in scales:
+        # Next to 0 degrees any number is near in a large unit.
+        usable = (goal > near) | (scale == 1.0)
+        anywhere = np.zeros(len(points), bool)
+        for number in np.abs(numbers.T):
+            with np.errstate(over="ignore"):  # 1e308 in radians
+                off = np.where(usable, np.abs(number[:, None] / scale - goal), np.inf)
+            if 5 * int((off <= near).any(axis=1).sum()) >= most:
                 return True
+            anywhere |= (off <= nearer).any(axis=1)
+        if 5 * int(anywhere.sum()) >= most:
+            return True
     return False
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whereish.errors import FormatError
+from whereish.errors import FormatError, column_names
 from whereish.files import (
     check_plain,
     most_unpacked,
@@ -24,7 +24,7 @@ from whereish.files import (
     unpacked_size,
     unpacks_to_more,
 )
-from whereish.profiles.rows import COLUMNS, column_names, moments, read_times
+from whereish.profiles.rows import COLUMNS, moments, read_times
 
 if TYPE_CHECKING:
     import polars as pl

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -69,13 +67,6 @@ class Funnel:
             return f"{file} cannot be read ({reason})"
         file, line, why = self.where[0]
         return f"{file}, line {line}: {why}"
-
-
-def column_names(names: Sequence[str]) -> str:
-    """Show the names of columns, unless they are a row: a heading that is missing is a point."""
-    if any(not re.match(r"[^\W\d]", name.strip("\ufeff \t\r\"'")) for name in names):
-        return "a first line that seems to be data, not names"
-    return ", ".join(name[:40] for name in names[:12])
 
 
 def schema() -> dict[str, Any]:

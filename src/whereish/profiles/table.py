@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from whereish.errors import FormatError, InputError, described
+from whereish.errors import FormatError, InputError, column_names, described
 from whereish.files import check_writable, new_folder, unpacked_size, write_whole
 from whereish.places import Array, Places
 from whereish.profiles.profile import Profile
-from whereish.profiles.rows import column_names
 
 _KINDS = ".csv, .json, .geojson or .parquet"
 _CELL = ("width_km", "height_km")
