@@ -367,6 +367,84 @@ async def test_who_keeps_the_server_waiting_longest_makes_room() -> None:
     assert len(talk.connections) == 3
 
 
+BODY = POST + b"Content-Length: 3000000\r\n\r\n"
+HALF = b"GET / HTTP/1.1\r\nX: "
+
+
+@talking
+async def test_headers_without_an_end_close_no_upload() -> None:
+    """Whoever only opens connections, from here or elsewhere, closes no body that goes on."""
+    for limits in (Limits(connections=50), Limits(connections_per_address=50)):
+        talk = Talk(whole_body, limits)
+        await talk.send(BODY)
+        for _ in range(30):
+            for _ in range(60):  # more than there may be, from one piece to the next
+                talk.connect()[0].data_received(HALF)
+            assert not talk.transport.closed
+            await talk.send(b"x" * 100_000)
+        assert talk.transport.written.endswith(b"3000000")
+        assert len(talk.connections) == 50
+
+
+@talking
+async def test_a_body_that_goes_on_is_closed_after_those_that_do_not() -> None:
+    talk = Talk(whole_body, Limits(connections=4))
+    still = [talk.connect() for _ in range(3)]
+    await talk.send(BODY)
+    for wire, _ in still:
+        wire.data_received(BODY + b"x")
+    await talk.rest()
+    for i in range(3):
+        await talk.send(b"x" * 20_000)
+        talk.connect()[0].data_received(BODY + b"x")
+        await talk.rest()
+        assert [one.closed for _, one in still] == [True] * (i + 1) + [False] * (2 - i)
+        assert not talk.transport.closed
+
+
+@talking
+async def test_framing_is_no_progress_of_a_body() -> None:
+    talk = Talk(whole_body, Limits(connections=2))
+    await talk.send(CHUNKED)
+    other, transport = talk.connect()
+    other.data_received(BODY + b"x")
+    await talk.rest()
+    await talk.send(b"5;" + b"a" * 20_000)
+    talk.connect()
+    assert talk.transport.closed
+    assert not transport.closed
+
+
+@talking
+async def test_a_body_that_trickles_has_its_time_and_no_more() -> None:
+    talk = Talk(whole_body, Limits(connections=2))
+    now = start = talk.loop.time()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(talk.loop, "time", lambda: now)
+        await talk.send(BODY)
+        while not talk.over:
+            assert now - start < limit.BODY_S + 2
+            now += 1
+            await talk.send(b"x")
+            talk.connect()[0].data_received(HALF)
+            talk.connections.check(now)
+        assert now - start > limit.BODY_S
+    assert b" 408 " in talk.transport.written
+
+
+@talking
+async def test_held_bodies_leave_room_for_newcomers() -> None:
+    """Bodies are not all that there is: who comes pushes them out, not who came just before."""
+    talk = Talk(whole_body, Limits(connections=20))
+    held = [(talk.wire, talk.transport), *(talk.connect() for _ in range(19))]
+    for wire, _ in held:
+        wire.data_received(BODY + b"x")
+    await talk.rest()
+    new = [talk.connect()[1] for _ in range(5)]
+    assert not any(one.closed for one in new)
+    assert [one.closed for _, one in held] == [True] * 5 + [False] * 15
+
+
 @talking
 async def test_an_address_has_its_share_and_no_more() -> None:
     talk = Talk(never, Limits(connections=100, connections_per_address=3))

@@ -35,6 +35,8 @@ from whereish.service.settings import (
 # Bytes that the parser is given at a time, and that one connection may have parsed before others
 # have their turn.
 _PIECE, _TURN = 4 * 1024, 16 * 1024
+# A body is moved back in the order of those who make room after so many bytes, or so many seconds.
+_MOVED_BYTES, _MOVED_S = 16 * 1024, 1.0
 # A client that has taken nothing for so long may be closed in favour of a new connection.
 _STALLED_S = 5.0
 
@@ -79,6 +81,7 @@ class Wire(HttpToolsProtocol):
         self._turn: asyncio.Handle | None = None
         self._headers = self._lines = 0  # bytes and lines of the headers that are being read
         self._run = self._framing = 0  # bytes that are no body: since the last that were, and more
+        self._came, self._told = 0, self._since  # bytes of the body since it was moved back; when
         self.wanted = False  # whether somebody asked for the body
         self._drained = 0
         self._keep_alive = True
@@ -164,6 +167,12 @@ class Wire(HttpToolsProtocol):
         """Take a piece of a body; that many bytes were no framing."""
         self._run = 0
         self._framing -= 2 * len(body)
+        self._came += len(body)
+        now = self.loop.time()
+        if self._came >= _MOVED_BYTES or now - self._told >= _MOVED_S:
+            # Its own time goes on: only others are closed before it.
+            self._came, self._told = 0, now
+            self._open.changed(self)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -323,6 +332,7 @@ class Wire(HttpToolsProtocol):
 
     def _enter(self, state: State) -> None:
         self.state, self._since = state, self.loop.time()
+        self._came, self._told = 0, self._since
         self._open.changed(self)
 
     def is_waiting(self) -> bool:
@@ -333,6 +343,10 @@ class Wire(HttpToolsProtocol):
             return False
         running = self._running
         return running is None or (not running.response_started and running is self._read)
+
+    def is_uploading(self) -> bool:
+        """Tell whether the client sends a body."""
+        return self.state is State.BODY
 
     def check(self, now: float) -> None:
         """Close this connection if its client has had its time."""
