@@ -286,6 +286,103 @@ async def test_headers_have_a_largest_number() -> None:
     assert talk.over
 
 
+def head(size: int, form: str) -> bytes:
+    """Return a request without a body, of so many bytes."""
+    begin, end = {
+        "line": (b"GET /", b" HTTP/1.1\r\n\r\n"),
+        "value": (b"GET / HTTP/1.1\r\nX: ", b"\r\n\r\n"),
+        "name": (b"GET / HTTP/1.1\r\n", b": b\r\n\r\n"),
+    }[form]
+    return begin + b"a" * (size - len(begin) - len(end)) + end
+
+
+@pytest.mark.parametrize("form", ["line", "value", "name"])
+@pytest.mark.parametrize("before", [b"", GET, POST + b"Content-Length: 2\r\n\r\n{}"])
+def test_headers_have_a_largest_size(form: str, before: bytes) -> None:
+    """To the byte, whatever the pieces that they come in, and whatever came before or is behind."""
+
+    async def told(size: int, step: int, then: bytes = b"") -> list[int]:
+        talk = Talk(whole_body)
+        await talk.send(before)
+        data = head(size, form) + then
+        for i in range(0, len(data), step):
+            await talk.send(data[i : i + step])
+        return [int(one[:3]) for one in talk.transport.written.split(b"HTTP/1.1 ")[1:]]
+
+    async def story() -> None:
+        first = [200] if before else []
+        for step in (1000, 4096, 2**20):
+            assert await told(limit.MOST_HEADERS, step) == [*first, 200], step
+            assert await told(limit.MOST_HEADERS, step, GET) == [*first, 200, 200], step
+            for more in (1, 2, 64, 500, 3000, 4096, 5000, 100_000):
+                for then in (b"", GET):
+                    size = limit.MOST_HEADERS + more
+                    assert await told(size, step, then) == [*first, 431], (size, step)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("form", ["line", "value", "name"])
+def test_headers_behind_a_request_have_a_largest_size(form: str) -> None:
+    """Also where they begin in the middle of what is parsed at once."""
+
+    async def told(size: int) -> bytes:
+        talk = Talk(whole_body)
+        await talk.send(GET + head(size, form))
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert talk.transport.written.startswith(b"HTTP/1.1 200")
+        return talk.transport.written
+
+    async def story() -> None:
+        assert (await told(limit.MOST_HEADERS)).count(b" 200 ") == 2
+        for more in (64, 500, 3000, 5000):
+            assert (await told(limit.MOST_HEADERS + more)).count(b" 200 ") == 1, more
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("status", "codings"),
+    [
+        (501, ["gzip, chunked"]), (501, ["deflate,chunked"]), (501, ["gzip", "chunked"]),
+        (501, ["identity"]), (501, ["gzip"]), (501, ["GZip , Chunked"]), (501, ["x"]),
+        (400, ["chunked, gzip"]), (400, ["chunked, chunked"]), (400, ["chunked", "chunked"]),
+        (200, ["chunked"]), (200, ["Chunked"]),
+    ],
+)  # fmt: skip
+def test_no_transfer_coding_but_chunked_is_taken(status: int, codings: list[str]) -> None:
+    async def story() -> None:
+        talk = Talk(whole_body)
+        lines = "".join(f"Transfer-Encoding: {coding}\r\n" for coding in codings).encode()
+        await talk.send(POST + lines + b"\r\n2\r\n{}\r\n0\r\n\r\n")
+        assert talk.transport.written.startswith(b"HTTP/1.1 %d " % status)
+        assert talk.transport.written.count(b"HTTP/1.1") == 1
+        assert talk.over == (status != 200)
+        assert (b"connection: close" in talk.transport.written) == talk.over
+
+    asyncio.run(story())
+
+
+def test_a_compressed_body_is_refused() -> None:
+    async def told(*codings: bytes) -> bytes:
+        headers = [(b"content-encoding", coding) for coding in codings]
+        headers.append((b"content-type", b"application/json"))
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        request = Request({"type": "http", "method": "POST", "headers": headers}, receive)
+        return await read_body(request, 10, lambda _: None)
+
+    for plain in ([], [b""], [b"identity"], [b"Identity"]):
+        assert asyncio.run(told(*plain)) == b"{}"
+    for codings in ([b"gzip"], [b"identity", b"br"], [b"gzip, identity"], [b"x"]):
+        with pytest.raises(Refusal) as wrong:
+            asyncio.run(told(*codings))
+        assert (wrong.value.status, wrong.value.field) == (415, "Content-Encoding")
+
+
 @talking
 async def test_requests_behind_requests_wait_outside() -> None:
     """However many are sent without waiting, few are kept; all are answered, in order."""
@@ -365,6 +462,84 @@ async def test_who_keeps_the_server_waiting_longest_makes_room() -> None:
     fourth = talk.connect()
     assert [one.closed for _, one in (first, second, third, fourth)] == [False, True, False, False]
     assert len(talk.connections) == 3
+
+
+BODY = POST + b"Content-Length: 3000000\r\n\r\n"
+HALF = b"GET / HTTP/1.1\r\nX: "
+
+
+@talking
+async def test_headers_without_an_end_close_no_upload() -> None:
+    """Whoever only opens connections, from here or elsewhere, closes no body that goes on."""
+    for limits in (Limits(connections=50), Limits(connections_per_address=50)):
+        talk = Talk(whole_body, limits)
+        await talk.send(BODY)
+        for _ in range(30):
+            for _ in range(60):  # more than there may be, from one piece to the next
+                talk.connect()[0].data_received(HALF)
+            assert not talk.transport.closed
+            await talk.send(b"x" * 100_000)
+        assert talk.transport.written.endswith(b"3000000")
+        assert len(talk.connections) == 50
+
+
+@talking
+async def test_a_body_that_goes_on_is_closed_after_those_that_do_not() -> None:
+    talk = Talk(whole_body, Limits(connections=4))
+    still = [talk.connect() for _ in range(3)]
+    await talk.send(BODY)
+    for wire, _ in still:
+        wire.data_received(BODY + b"x")
+    await talk.rest()
+    for i in range(3):
+        await talk.send(b"x" * 20_000)
+        talk.connect()[0].data_received(BODY + b"x")
+        await talk.rest()
+        assert [one.closed for _, one in still] == [True] * (i + 1) + [False] * (2 - i)
+        assert not talk.transport.closed
+
+
+@talking
+async def test_framing_is_no_progress_of_a_body() -> None:
+    talk = Talk(whole_body, Limits(connections=2))
+    await talk.send(CHUNKED)
+    other, transport = talk.connect()
+    other.data_received(BODY + b"x")
+    await talk.rest()
+    await talk.send(b"5;" + b"a" * 20_000)
+    talk.connect()
+    assert talk.transport.closed
+    assert not transport.closed
+
+
+@talking
+async def test_a_body_that_trickles_has_its_time_and_no_more() -> None:
+    talk = Talk(whole_body, Limits(connections=2))
+    now = start = talk.loop.time()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(talk.loop, "time", lambda: now)
+        await talk.send(BODY)
+        while not talk.over:
+            assert now - start < limit.BODY_S + 2
+            now += 1
+            await talk.send(b"x")
+            talk.connect()[0].data_received(HALF)
+            talk.connections.check(now)
+        assert now - start > limit.BODY_S
+    assert b" 408 " in talk.transport.written
+
+
+@talking
+async def test_held_bodies_leave_room_for_newcomers() -> None:
+    """Bodies are not all that there is: who comes pushes them out, not who came just before."""
+    talk = Talk(whole_body, Limits(connections=20))
+    held = [(talk.wire, talk.transport), *(talk.connect() for _ in range(19))]
+    for wire, _ in held:
+        wire.data_received(BODY + b"x")
+    await talk.rest()
+    new = [talk.connect()[1] for _ in range(5)]
+    assert not any(one.closed for one in new)
+    assert [one.closed for _, one in held] == [True] * 5 + [False] * 15
 
 
 @talking

@@ -97,6 +97,52 @@ def test_what_is_wrong_is_named(document: Any, field: str) -> None:
     assert re.search(r"must|not known", str(wrong.value))
 
 
+@given(
+    st.integers(2, 6),
+    st.sampled_from(["privacy_metric", "quality_metric"]),
+    st.sampled_from(["none", "diagonal", "sign", "skew", "zero"]),
+    st.data(),
+)
+def test_a_matrix_that_is_no_metric_is_refused_when_it_is_read(
+    n: int, metric: str, flaw: str, data: st.DataObject
+) -> None:
+    """Its sign, diagonal and symmetry; the triangle inequality is left to who builds it."""
+    distances = st.floats(0.1234, 98.7654)
+    matrix = [[0.0] * n for _ in range(n)]
+    for x in range(n):
+        for y in range(x):
+            matrix[x][y] = matrix[y][x] = data.draw(distances)
+    x = data.draw(st.integers(1, n - 1))
+    y = data.draw(st.integers(0, x - 1))
+    if flaw == "diagonal":
+        matrix[x][x] = data.draw(distances)
+    elif flaw == "sign":
+        matrix[x][y] = matrix[y][x] = -matrix[x][y]
+    elif flaw == "skew":
+        matrix[x][y] *= data.draw(st.sampled_from([0.9, 1.01, 2.0]))
+    elif flaw == "zero":
+        matrix[x][y] = matrix[y][x] = 0.0
+    document = {
+        "places": {"xy_km": [[i, 0] for i in range(n)]}, "prior": [1.0] + [0.0] * (n - 1),
+        "epsilon_per_km": 1.0, metric: {"matrix": matrix},
+    }  # fmt: skip
+    # A loss may be zero between different places, a distance may not.
+    if flaw == "none" or (flaw == "zero" and metric == "quality_metric"):
+        Recipe.from_document(document)
+        return
+    with pytest.raises(wh.InputError) as wrong:
+        Recipe.from_document(document)
+    assert wrong.value.field == f"{metric}.matrix"
+    assert not re.search(r"\d\.\d", str(wrong.value)), "no number of the matrix"
+
+
+def test_one_number_of_items_is_said_once() -> None:
+    with pytest.raises(wh.InputError, match=r"must have 3 items, got 1$"):
+        Recipe.from_document(broken(privacy_metric={"matrix": [[0]]}))
+    with pytest.raises(wh.InputError, match=r"must have 2 to 10,000 items, got 0$"):
+        Recipe.from_document(broken(places__xy_km=[]))
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -441,6 +441,8 @@ def test_other_sites_cannot_ask_a_service_without_keys(client: httpx.Client) -> 
         "/v1/mechanisms", content=json.dumps(recipe(3)), headers={"content-type": "text/plain"}
     )
     assert (plain.status_code, plain.json()["error"]["field"]) == (415, "Content-Type")
+    packed = client.post("/v1/mechanisms", json=recipe(3), headers={"content-encoding": "gzip"})
+    assert (packed.status_code, packed.json()["error"]["field"]) == (415, "Content-Encoding")
 
 
 # --- what everything has ----------------------------------------------------------------------
@@ -457,6 +459,29 @@ def test_every_answer_has_strict_headers_and_an_id(client: httpx.Client) -> None
         assert "server" not in told.headers
     forged = client.get("/healthz", headers={"x-request-id": 'a"b\tc'})
     assert re.fullmatch("[0-9a-f]{16}", forged.headers["x-request-id"])
+
+
+def test_head_is_get_without_the_body(client: httpx.Client) -> None:
+    job = post(client, recipe(3))["id"]
+    assert wait_for(client, job)["state"] == "done"
+    own = f"/v1/mechanisms/{job}"
+    nobody = "/v1/mechanisms/" + "x" * 24
+    for path in (
+        own, f"{own}/file", f"{own}/file?prior=omit", nobody, f"{nobody}/file", "/v1/about",
+        "/metrics", "/healthz", "/readyz", "/", "/docs", "/city.json", "/openapi.json",
+        "/favicon.ico", "/assets/page.js", "/nowhere",
+    ):  # fmt: skip
+        told, whole = client.head(path), client.get(path)
+        assert told.status_code == whole.status_code, path
+        assert told.content == b""
+        for name in ("content-type", "etag", "cache-control", "content-security-policy"):
+            assert told.headers.get(name) == whole.headers.get(name), (path, name)
+        if path != "/metrics":  # which counts the requests
+            assert told.headers.get("content-length") == whole.headers.get("content-length"), path
+    events = client.head(f"{own}/events")
+    assert (events.status_code, events.headers["allow"]) == (405, "GET")
+    wrong = client.put(own)
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "DELETE, GET, HEAD")
 
 
 def test_errors_have_one_form(client: httpx.Client) -> None:

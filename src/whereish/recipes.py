@@ -24,6 +24,8 @@ from whereish.places.checks import (
     LARGEST_EPSILON,
     PRIOR_TOLERANCE,
     SMALLEST_EPSILON,
+    as_distances,
+    as_loss,
 )
 from whereish.profiles import blur_prior
 from whereish.solvers import SOLVERS, Progress
@@ -317,7 +319,10 @@ def _numbers(field: str, value: Any, width: int | None, least: int, most: int) -
     if not isinstance(value, list):
         raise InputError(f"{field} must be a list, got {_kind(value)}", field)
     if not least <= len(value) <= most:
-        raise InputError(f"{field} must have {least} to {most:,} items, got {len(value):,}", field)
+        items = (
+            f"{least:,} to {most:,} items" if least < most else f"{most:,} item{'s' * (most != 1)}"
+        )
+        raise InputError(f"{field} must have {items}, got {len(value):,}", field)
     for i, row in enumerate(value):
         if width is not None:
             if not isinstance(row, list) or len(row) != width:
@@ -401,7 +406,7 @@ def _metric(field: str, value: Any, places: Places) -> Any:
         raise InputError(f"{field} must have matrix or edges, and not both", field)
     n = len(places)
     if "matrix" in told:
-        return "matrix", readonly(_numbers(f"{field}.matrix", told["matrix"], n, n, n))
+        return "matrix", readonly(_distances(field, told["matrix"], n))
     rows = _numbers(f"{field}.edges", told["edges"], 3, 1, MOST_PLACES**2)
     wrong = ((rows[:, :2] != np.floor(rows[:, :2])) | (rows[:, :2] < 0) | (rows[:, :2] >= n)).any(1)
     wrong |= rows[:, 2] <= 0
@@ -409,6 +414,18 @@ def _metric(field: str, value: Any, places: Places) -> Any:
         some = f"{field}.edges[{int(np.argmax(wrong))}]"
         raise InputError(f"{some} must be two place numbers below {n} and a positive length", some)
     return "edges", readonly(rows)
+
+
+def _distances(metric: str, value: Any, n: int) -> Array:
+    """Read a matrix, and check what can be checked at once; the triangle inequality takes long."""
+    field = f"{metric}.matrix"
+    matrix = _numbers(field, value, n, n, n)
+    try:
+        if metric == "privacy_metric":
+            return as_distances(field, matrix, n)
+        return as_loss(field, matrix, n, n, same=True)
+    except InputError as wrong:
+        raise InputError(str(wrong), field) from None
 
 
 def _outputs(value: Any, n: int) -> tuple[int, ...] | None:

@@ -280,6 +280,7 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
             job = await service.ask(service.accept, client, body, name)
         return answer(202, job.content, {"location": f"/v1/mechanisms/{job.id}"})
 
+    @app.head("/v1/mechanisms/{id}", include_in_schema=False)
     @app.get("/v1/mechanisms/{id}", **schema.of("get"))
     async def how_far_it_is(request: Request, id: JobId) -> Response:
         """Tell the state of a job."""
@@ -296,6 +297,7 @@ def _mechanisms(app: FastAPI, service: Service) -> Often:
             )  # fmt: skip
         return Stream(service, client, job)
 
+    @app.head("/v1/mechanisms/{id}/file", include_in_schema=False)
     @app.get("/v1/mechanisms/{id}/file", **schema.of("file"))
     async def fetch_the_file(request: Request, id: JobId) -> Response:
         """Return the certified file of a job that is done."""
@@ -401,6 +403,7 @@ def _about(app: FastAPI, service: Service) -> None:
             raise Refusal(503, "queue", "no worker can be started: see the log", "service")
         return answer(200, {"status": "ready"})
 
+    @app.head("/metrics", include_in_schema=False)
     @app.get("/metrics", **schema.of("metrics"))
     async def metrics(request: Request) -> Response:
         """Tell Prometheus how it goes. There is nothing of anybody in it."""
@@ -408,6 +411,7 @@ def _about(app: FastAPI, service: Service) -> None:
         content = await service.ask(generate_latest, service.registry)
         return Response(content, media_type="text/plain; version=0.0.4")
 
+    @app.head("/v1/about", include_in_schema=False)
     @app.get("/v1/about", **schema.of("about"))
     async def about() -> Response:
         """Tell what this service is and allows."""

@@ -2,7 +2,8 @@
 
 A connection that waits for its client can be closed at any time; one whose answer is being worked
 out or taken cannot. So when there is no room, the one that has kept the server waiting longest is
-closed in favour of the new one, and a new one is refused only if none is waiting.
+closed in favour of the new one, and a new one is refused only if none is waiting. Headers cost a
+client nothing, a body does: bodies are closed last, unless they are nearly all there is.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import ipaddress
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
+from itertools import count
 from typing import Protocol
 
 from whereish.service.settings import MOST_CONNECTIONS, MOST_PER_ADDRESS, Limits
 
 _log = logging.getLogger("whereish.http")
+# The share of the connections up to which bodies are closed last.
+_BODIES = 0.75
 
 
 def open_files() -> int | None:
@@ -34,11 +38,35 @@ class Connection(Protocol):
     def is_waiting(self) -> bool:
         """Tell whether it waits for its client, and not the client for the server."""
 
+    def is_uploading(self) -> bool:
+        """Tell whether its client sends a body, after headers that were complete."""
+
     def check(self, now: float) -> None:
         """Close it if its time is up."""
 
     def drop(self) -> None:
         """Close it at once, whatever is left to be sent."""
+
+
+class _Group:
+    """Connections in the order in which they last moved: the longest wait comes first."""
+
+    def __init__(self) -> None:
+        self.bodies = OrderedDict[Connection, int]()
+        self.others = OrderedDict[Connection, int]()
+
+    def __len__(self) -> int:
+        return len(self.bodies) + len(self.others)
+
+    def put(self, connection: Connection, when: int, *, body: bool = False) -> None:
+        """Add a connection, or move it to the end."""
+        self.remove(connection)
+        (self.bodies if body else self.others)[connection] = when
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self.bodies.pop(connection, None)
+        self.others.pop(connection, None)
 
 
 class Connections:
@@ -50,9 +78,10 @@ class Connections:
         # at.
         self.most = most if descriptors is None else max(1, min(most, descriptors // 2))
         self._per_address = limits.connections_per_address
-        # Both in the order in which they changed what they wait for: the longest wait comes first.
-        self._of: dict[str, OrderedDict[Connection, None]] = {}
-        self._network: OrderedDict[Connection, str] = OrderedDict()
+        self._of: dict[str, _Group] = {}
+        self._all = _Group()
+        self._network: dict[Connection, str] = {}
+        self._moves = count()
         self.closed = Counter[str]()
 
     def __len__(self) -> int:
@@ -67,26 +96,31 @@ class Connections:
                 return False
         elif len(self) >= self.most:
             largest = max(self._of.values(), key=len)
-            if not self._make_room(largest) and not self._make_room(self._network):
+            if not self._make_room(largest, self._all):
                 self.closed["refused"] += 1
                 return False
-        self._of.setdefault(network, OrderedDict())[connection] = None
         self._network[connection] = network
+        self._put(connection, network)
         return True
 
     def changed(self, connection: Connection) -> None:
-        """Note that a connection waits for something else from now on."""
+        """Note that a connection waits for something else from now on, or that more of it came."""
         network = self._network.get(connection)
         if network is not None:
-            self._network.move_to_end(connection)
-            self._of[network].move_to_end(connection)
+            self._put(connection, network, body=connection.is_uploading())
+
+    def _put(self, connection: Connection, network: str, *, body: bool = False) -> None:
+        when = next(self._moves)
+        for group in (self._all, self._of.setdefault(network, _Group())):
+            group.put(connection, when, body=body)
 
     def remove(self, connection: Connection) -> None:
         """Stop counting a connection."""
         network = self._network.pop(connection, None)
         if network is not None:
-            del self._of[network][connection]
-            if not self._of[network]:
+            self._all.remove(connection)
+            self._of[network].remove(connection)
+            if not len(self._of[network]):
                 del self._of[network]
 
     def check(self, now: float) -> None:
@@ -103,15 +137,33 @@ class Connections:
             return min(self._per_address, self.most)
         return self.most if here else min(MOST_PER_ADDRESS, self.most)
 
-    def _make_room(self, among: Iterable[Connection]) -> bool:
-        """Close the one that has kept the server waiting longest; tell whether there was one."""
-        longest = next((one for one in among if one.is_waiting()), None)
+    def _make_room(self, *groups: _Group) -> bool:
+        """Close the one that has kept the server waiting longest; tell whether there was one.
+
+        It is looked for in one group after the other, and among bodies only if there is no other.
+        If bodies are more than three quarters of all, they have to compete: else those who hold
+        them would leave newcomers to push out each other.
+        """
+        crowd = groups[-1]
+        if len(crowd.bodies) > _BODIES * len(crowd):
+            found = (_first([group.others, group.bodies]) for group in groups)
+        else:
+            among = [group.others for group in groups] + [group.bodies for group in groups]
+            found = (_first([some]) for some in among)
+        longest = next((one for one in found if one is not None), None)
         if longest is None:
             return False
         self.remove(longest)
         self.closed["for another"] += 1
         longest.drop()
         return True
+
+
+def _first(some: Iterable[OrderedDict[Connection, int]]) -> Connection | None:
+    """Return the connection that waits longest, of several that are in order."""
+    firsts = (next(((when, one) for one, when in each.items() if one.is_waiting()), None)
+              for each in some)  # fmt: skip
+    return min((one for one in firsts if one), key=lambda one: one[0], default=(0, None))[1]
 
 
 def _network(address: str) -> tuple[str, bool]:

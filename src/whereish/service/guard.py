@@ -124,6 +124,11 @@ async def read_body(request: Request, limit: int, take: Callable[[int], None]) -
     """Read a body of JSON: not more than the limit, and not from somebody who dawdles."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise Refusal(415, "media_type", "Content-Type must be application/json", "Content-Type")
+    codings = ",".join(request.headers.getlist("content-encoding")).lower().split(",")
+    if not {coding.strip() for coding in codings} <= {"", "identity"}:
+        message = "Content-Encoding must be left out: a body is sent as it is, not compressed"
+        plain = {"accept-encoding": "identity"}
+        raise Refusal(415, "media_type", message, "Content-Encoding", plain)
     told = request.headers.get("content-length", "0")
     large = Refusal(413, "too_large", f"the body must be at most {limit:,} bytes", "body")
     if told.isdigit() and int(told[:20]) > limit:

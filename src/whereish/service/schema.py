@@ -205,7 +205,7 @@ _WHY = {
     409: "There is no file yet, or never will be.",
     413: "The body is too large.",
     414: "The path is too long.",
-    415: "The body must be JSON.",
+    415: "The body must be JSON, and not compressed.",
     421: "This is not the name of this service.",
     422: "What was sent cannot be used; the error names the field.",
     429: "Too often, or the queue is full: Retry-After says when to come back.",

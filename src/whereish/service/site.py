@@ -50,6 +50,7 @@ def add_page(app: FastAPI, settings: Settings) -> None:
     """Add the page, what it loads, the embedded city and the API's documentation."""
     fresh = {"cache-control": "no-cache"}
 
+    @app.head("/city.json", include_in_schema=False)
     @app.get("/city.json", include_in_schema=False)
     async def embedded() -> Response:
         return answer(200, await run_in_threadpool(_city), fresh)
@@ -61,10 +62,12 @@ def add_page(app: FastAPI, settings: Settings) -> None:
             raise Refusal(503, "page", "the page is not built: python hatch_build.py", "page")
         return FileResponse(PAGE / "index.html", headers=fresh)
 
+    @app.head("/favicon.ico", include_in_schema=False)
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> Response:
         return Response(status_code=204)
 
+    @app.head("/docs", include_in_schema=False)
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
         return Response(_DOCS, 200, fresh, "text/html")
@@ -72,6 +75,7 @@ def add_page(app: FastAPI, settings: Settings) -> None:
     tiles = settings.tiles
     if tiles is not None and "://" not in tiles:
 
+        @app.head("/tiles.pmtiles", include_in_schema=False)
         @app.get("/tiles.pmtiles", include_in_schema=False)
         async def local_tiles() -> Response:
             return FileResponse(tiles, headers=fresh)

@@ -35,8 +35,12 @@ from whereish.service.settings import (
 # Bytes that the parser is given at a time, and that one connection may have parsed before others
 # have their turn.
 _PIECE, _TURN = 4 * 1024, 16 * 1024
+# A body is moved back in the order of those who make room after so many bytes, or so many seconds.
+_MOVED_BYTES, _MOVED_S = 16 * 1024, 1.0
 # A client that has taken nothing for so long may be closed in favour of a new connection.
 _STALLED_S = 5.0
+
+_TOO_LONG = f"headers must be at most {MOST_HEADERS:,} bytes"
 
 
 class State(Enum):
@@ -78,7 +82,11 @@ class Wire(HttpToolsProtocol):
         self._held = bytearray()  # received, and not parsed yet
         self._turn: asyncio.Handle | None = None
         self._headers = self._lines = 0  # bytes and lines of the headers that are being read
+        self._least = 0  # bytes that their names and values alone have
+        self._between = True  # whether no request has begun that has not ended
+        self._piece = 0  # bytes of the piece being parsed, if a request begins with it
         self._run = self._framing = 0  # bytes that are no body: since the last that were, and more
+        self._came, self._told = 0, self._since  # bytes of the body since it was moved back; when
         self.wanted = False  # whether somebody asked for the body
         self._drained = 0
         self._keep_alive = True
@@ -135,7 +143,10 @@ class Wire(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to count the headers of a request."""
         super().on_message_begin()
-        self._headers = self._lines = 0
+        # If a request begins within a piece, nobody says where: `_least` counts it then.
+        self._headers, self._piece = self._piece, 0
+        self._lines = self._least = 0
+        self._between = False
         self._read = None
         self.wanted = False
         self._enter(State.HEADERS)
@@ -147,10 +158,23 @@ class Wire(HttpToolsProtocol):
         self._lines += 1
         if self._lines > MOST_HEADER_LINES:
             raise self._error(431, "headers", f"headers must be at most {MOST_HEADER_LINES} lines")
+        self._least += len(name) + len(value) + len(":\r\n")
+        if name.lower() == b"transfer-encoding":
+            codings = {coding.strip().lower() for coding in value.split(b",")}
+            if codings != {b"chunked"}:  # twice is no HTTP, which the parser knows
+                message = "Transfer-Encoding must be chunked, and no other coding"
+                raise self._error(501, "transfer_coding", message)
         super().on_header(name, value)
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of a request's target."""
+        self._least += len(url)
+        super().on_url(url)
 
     def on_headers_complete(self) -> None:
         """Have the request answered; until its body has ended, the answer ends the connection."""
+        if max(self._headers, self._least) > MOST_HEADERS:
+            raise self._error(431, "headers", _TOO_LONG)
         self._enter(State.BODY)
         self._run = self._framing = 0
         super().on_headers_complete()
@@ -164,6 +188,12 @@ class Wire(HttpToolsProtocol):
         """Take a piece of a body; that many bytes were no framing."""
         self._run = 0
         self._framing -= 2 * len(body)
+        self._came += len(body)
+        now = self.loop.time()
+        if self._came >= _MOVED_BYTES or now - self._told >= _MOVED_S:
+            # Its own time goes on: only others are closed before it.
+            self._came, self._told = 0, now
+            self._open.changed(self)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -171,6 +201,7 @@ class Wire(HttpToolsProtocol):
         if not self.cycle.response_started:
             self.cycle.keep_alive = self._keep_alive
         super().on_message_complete()
+        self._headers, self._between = 0, True
         self._read = None
         self._enter(State.ANSWER if self._running is not None else State.IDLE)
 
@@ -210,8 +241,12 @@ class Wire(HttpToolsProtocol):
             self._turn = None
         left = _TURN
         while self._held and left > 0 and not self._is_behind():
-            piece = bytes(self._held[:_PIECE])
-            del self._held[:_PIECE]
+            size = _PIECE
+            if self.state is not State.BODY:
+                # A piece ends where headers have to: those that have not ended there are too long.
+                size = min(size, max(1, MOST_HEADERS - self._headers))
+            piece = bytes(self._held[:size])
+            del self._held[:size]
             left -= len(piece)
             self._parse(piece)
         if self._is_over():
@@ -243,12 +278,13 @@ class Wire(HttpToolsProtocol):
             self._framing += len(piece)
         else:
             self._headers += len(piece)
+        self._piece = self._headers if self._between else 0
         super().data_received(piece)
         if self.state is State.BODY and in_body and max(self._run, self._framing) > MOST_FRAMING:
             message = f"chunk sizes and extensions must be at most {MOST_FRAMING:,} bytes"
             self._refuse(400, "chunks", f"{message} more than the body")
         elif self.state in (State.HEADERS, State.IDLE) and self._headers > MOST_HEADERS:
-            self._refuse(431, "headers", f"headers must be at most {MOST_HEADERS:,} bytes")
+            self._refuse(431, "headers", _TOO_LONG)
 
     # --- refusing and closing ------------------------------------------------------------------
 
@@ -323,6 +359,7 @@ class Wire(HttpToolsProtocol):
 
     def _enter(self, state: State) -> None:
         self.state, self._since = state, self.loop.time()
+        self._came, self._told = 0, self._since
         self._open.changed(self)
 
     def is_waiting(self) -> bool:
@@ -333,6 +370,10 @@ class Wire(HttpToolsProtocol):
             return False
         running = self._running
         return running is None or (not running.response_started and running is self._read)
+
+    def is_uploading(self) -> bool:
+        """Tell whether the client sends a body."""
+        return self.state is State.BODY
 
     def check(self, now: float) -> None:
         """Close this connection if its client has had its time."""
