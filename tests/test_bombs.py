@@ -87,6 +87,7 @@ def test_a_bomb_is_refused_in_words(
 
 
 @pytest.mark.parametrize("kind", NAME)
+@pytest.mark.slow
 def test_what_is_packed_as_usual_is_read(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,6 +146,7 @@ def test_compare_puts_the_optimal_first(profile: Path) -> None:
     assert shokri["adversary_error_km"] == pytest.approx(rows[0]["quality_loss_km"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_plots_of_everything(profile: Path, tmp_path: Path) -> None:
     out, _ = build(profile)
     for number, words in enumerate(
@@ -164,6 +165,7 @@ def test_plots_of_everything(profile: Path, tmp_path: Path) -> None:
         assert {".png": b"PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}[target.suffix] in start
 
 
+@pytest.mark.slow
 def test_the_demo_talks_like_a_person(tmp_path: Path) -> None:
     done = run("demo", "-o", tmp_path / "demo", "--json")
     assert done.exit_code == 0, done.stderr

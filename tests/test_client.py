@@ -89,6 +89,7 @@ def test_points_are_projected_and_snapped_alike(file: Path) -> None:
         assert told["place"] == row or told["snappedKm"] == pytest.approx(away, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_refused(file: Path) -> None:
     size = file.stat().st_size
     rng = np.random.default_rng(2)

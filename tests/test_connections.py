@@ -625,6 +625,7 @@ def healthy(service: Served) -> bool:
         (b"", GET * 1500),
     ],
 )
+@pytest.mark.heavy
 def test_a_flood_takes_no_memory(guarded: Served, begin: bytes, block: bytes) -> None:
     before = memory(guarded)
     for _ in range(4):
@@ -638,6 +639,7 @@ def test_a_flood_takes_no_memory(guarded: Served, begin: bytes, block: bytes) ->
     assert memory(guarded) - before < 50e6
 
 
+@pytest.mark.heavy
 def test_an_answer_before_the_body_can_be_read_by_who_sends_on(guarded: Served) -> None:
     told = httpx.post(f"{guarded.url}/v1/mechanisms", content=b"x" * 6_000_000, timeout=60)
     assert told.status_code == 401
@@ -645,6 +647,7 @@ def test_an_answer_before_the_body_can_be_read_by_who_sends_on(guarded: Served) 
     assert told.json()["error"]["code"] == "key"
 
 
+@pytest.mark.heavy
 def test_held_connections_stop_nobody(guarded: Served) -> None:
     """Far more of them than there may be, one byte after the answer each."""
     with contextlib.ExitStack() as all_:
@@ -662,6 +665,7 @@ def test_held_connections_stop_nobody(guarded: Served) -> None:
     wait_until(lambda: sockets(guarded) < 20)
 
 
+@pytest.mark.heavy
 def test_a_server_without_free_descriptors_comes_back(tmp_path: Path) -> None:
     with serving(tmp_path) as service, contextlib.ExitStack() as all_:
         used = len(list(Path(f"/proc/{service.pid}/fd").iterdir()))

@@ -93,6 +93,7 @@ def test_node_refuses_what_is_forged_and_takes_the_rest(files: Files) -> None:
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node to run the client in")
+@pytest.mark.slow
 def test_ratios_are_decided_as_python_decides_them(tmp_path: Path) -> None:
     """One count below, at and above the limit of a ratio, for generated places and levels."""
     rng = np.random.default_rng(5)
@@ -127,6 +128,7 @@ def test_ratios_are_decided_as_python_decides_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node to run the client in")
+@pytest.mark.slow
 def test_what_is_changed_at_random_is_judged_alike(tmp_path: Path) -> None:
     """The client takes what Python's audit takes, and nothing that Python cannot load."""
     bases = [forgeries.honest_base(), *list(forgeries.honest().values())[::5]]

@@ -99,6 +99,7 @@ def test_the_readme_shows_the_two_commands_and_working_python(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+@pytest.mark.slow
 def test_examples_run(script: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-W", "error", str(script)], check=True, cwd=tmp_path)
 

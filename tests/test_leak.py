@@ -363,6 +363,7 @@ def test_what_goes_without_the_prior_goes_on_with_one_that_is_given(
     assert found["quality_loss_km"] == pytest.approx(measured["quality_loss_km"])
 
 
+@pytest.mark.slow
 def test_a_blur_is_one_thing_at_every_door(profile: Path, tmp_path: Path) -> None:
     public = some.skewed(16, seed=3)
     rows = zip(PLACES.xy.tolist(), public.tolist(), strict=True)

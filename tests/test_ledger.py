@@ -38,6 +38,7 @@ def test_the_same_place_gets_the_same_report_all_period(tmp_path: Path) -> None:
     assert (tmp_path / "l").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_every_period_draws_from_the_mechanism(tmp_path: Path) -> None:
     now = [0.0]
     reporter = wh.Reporter(MECHANISM, tmp_path / "l", 1.0, "hour", clock=lambda: now[0])
@@ -48,6 +49,7 @@ def test_every_period_draws_from_the_mechanism(tmp_path: Path) -> None:
     assert fits(np.array(drawn), MECHANISM.counts[2])
 
 
+@pytest.mark.slow
 def test_random_histories_never_go_over_budget(tmp_path: Path) -> None:
     """The first report that would go over is refused, and none before, in every history."""
     rng = np.random.default_rng(0)

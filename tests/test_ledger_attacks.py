@@ -554,6 +554,7 @@ def test_numbers_of_new_places_that_are_none(tmp_path: Path, wrong: object) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_many_processes_make_one_ledger_at_once(tmp_path: Path) -> None:
     code = (
         "import sys; from whereish.release import Ledger\n"

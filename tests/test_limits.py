@@ -168,6 +168,7 @@ class TestTime:
         with pytest.raises(AssertionError):  # and with time enough, or no limit, it is
             wh.optimal(GRID, PRIOR, 1.07, solver="structured", time_limit_s=300.0)
 
+    @pytest.mark.slow
     def test_compiled_code_is_noticed(self, tmp_path: Path) -> None:
         """In a process with an empty cache there is none; in this one, after a solve, there is."""
         wh.optimal(GRID, PRIOR, 1.07, solver="structured")

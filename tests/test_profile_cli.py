@@ -236,6 +236,7 @@ def test_several_people_are_named_not_merged(tmp_path: Path) -> None:
     assert not (tmp_path / "p.csv").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
     made = wh.SyntheticCity(users=40, days=60, every_s=5)
     made.write_parquet(tmp_path / "t.parquet")

@@ -134,6 +134,7 @@ class TestPlantedFailures:
         with pytest.raises(wh.GuaranteeError, match="about an output that is none"):
             self.gap(replace(proof, output=proof.output + 100))
 
+    @pytest.mark.slow
     def test_a_missing_pair(self) -> None:
         """Solved without one pair, the answer is too good to be private, and the check says so."""
         spanner = wh.greedy_spanner(self.distances, 1.0)

@@ -65,6 +65,7 @@ def built(places: wh.Places, prior: Any, epsilon: float, kind: str) -> wh.Mechan
     return wh.exponential(places, epsilon)
 
 
+@pytest.mark.slow
 def test_generated_instances_are_private_in_exact_arithmetic() -> None:
     """Every released integer of every instance, by the slow judge; and what releasing costs."""
     costs, dear = [], 0

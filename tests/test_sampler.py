@@ -36,6 +36,7 @@ def fits(drawn: Any, counts: Any) -> bool:
     return bool(((seen - expected) ** 2 / expected).sum() < chi2.isf(ALPHA, len(seen)))
 
 
+@pytest.mark.slow
 def test_fifty_rows_of_a_million_draws_fit_and_wrong_ones_do_not() -> None:
     mechanism = wh.planar_laplace(PLACES, 1.07)
     counts = mechanism.counts

@@ -53,6 +53,7 @@ def test_the_optimum_does_not_depend_on_the_solver_or_the_form(seed: int) -> Non
 
 @pytest.mark.skipif(find_spec("swiglpk") is None, reason="GLPK (swiglpk) is not installed")
 @pytest.mark.parametrize("seed", range(24))
+@pytest.mark.slow
 def test_glpk_agrees_where_it_answers(seed: int) -> None:
     """The simplex methods answer on the primal program; the rest may fail, but only in words."""
     places, prior, epsilon = instance(seed)

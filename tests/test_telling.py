@@ -495,6 +495,7 @@ def test_the_order_is_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> 
 # Counts are of the file -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_counts_are_of_the_whole_file_not_of_a_batch(tmp_path: Path) -> None:
     rows = 350_000
     at = points(rows)

@@ -574,6 +574,7 @@ def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
     assert [why for _, why in funnel.broken] == ["a name that is no text"]
 
 
+@pytest.mark.slow
 def test_a_reader_notices_ctrl_c_while_it_waits(tmp_path: Path) -> None:
     table(tmp_path, truth(), "csv")
     code = (
