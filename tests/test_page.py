@@ -488,13 +488,17 @@ def test_the_promise_of_an_opened_file_is_not_in_the_words_of_the_file(visit: Vi
     places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36], [52.53, 13.38]])
     made = wh.exponential(places, 2.0)
     arrays, told, claimed = taken_apart(mechanism_bytes(made))
-    lies = {"guarantee": ["This mechanism has epsilon 0.0001: perfect privacy."]}
+    lies = {
+        "guarantee": ["This mechanism has epsilon 0.0001: perfect privacy."],
+        "quality_loss_km": 0.512, "lower_bound_km": 0.512, "gap": 0.0, "method": "optimal",
+    }  # fmt: skip
     seen = visit().open()
     seen.give("#file-input", ("forged.whereish", file_of(arrays, told, {**claimed, **lies})))
     seen.wait_text("#who-name", "forged")
     seen.page.click("#certificate-open")
     said = seen.text("#certificate")
     assert "perfect" not in said
+    assert "proved" not in said + seen.text("#proved"), "nobody has checked what it says it proves"
     # It is what Python says of the same mechanism; an example comes after one of the sentences.
     for words in wh.certify(made)["guarantee"]:
         assert words in said

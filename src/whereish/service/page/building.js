@@ -102,9 +102,12 @@ function howLong(waited, searched) {
 /** Show what was built or opened; without a `prior` nobody knows how good it is. */
 export function showBuilt(built) {
   const { mechanism, prior } = built;
-  // Its own claims, and over them what the client has worked out; the rest of an opened file's is its
-  // own word.
-  const { certificate = { ...certificateIn(built.bytes), ...mechanism.certificate } } = built;
+  // An opened file: its claims, and over them what the client has worked out. Nothing here checks a
+  // proof, so what a file says of the best possible is left out: `whereish audit` works it out.
+  const unchecked = { lower_bound_km: null, gap: null };
+  const {
+    certificate = { ...certificateIn(built.bytes), ...unchecked, ...mechanism.certificate },
+  } = built;
   state.built = { ...built, certificate, ...overPrior(mechanism, prior) };
   state.laplace = null;
   panes.best.show(stageOf(mechanism), { fit: false });

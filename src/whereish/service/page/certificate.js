@@ -98,7 +98,8 @@ export function inFull(mechanism, fileName, told) {
       `${count(told.outputs)} reports, in exact arithmetic on the integers that are drawn from, ` +
       "by code that did not build them. None is above its limit.");
   }
-  checks.push("In this page: the digest of the file, its form, and that every row sums to 2^63.");
+  checks.push("In this page, again: every ratio, the digest of the file, its form, and that every row " +
+    "sums to 2^63.");
   const good = [kind(told)].filter(Boolean);
   if (Number.isFinite(told.quality_loss_km)) {
     good.push(`A report is ${metres(told.quality_loss_km)} off on average, under the prior it ` +
