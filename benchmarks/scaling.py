@@ -24,10 +24,12 @@ import numpy as np
 
 import whereish as wh
 from whereish.batch import Level, open_engine, open_output, run_batch
-from whereish.cluster import join_cluster, leave_cluster
-from whereish.mechanisms import mechanism_bytes
+from whereish.distributed import ray_solver
+from whereish.distributed.cluster import join_cluster, leave_cluster
+from whereish.format import mechanism_bytes
 from whereish.profiles import People, write_profiles
-from whereish.solvers import Structured, afar, prepare, shares, solve_on
+from whereish.solvers import Structured, prepare, solve_on
+from whereish.solvers.structured import partition
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from clusters import Nodes
@@ -162,11 +164,11 @@ def one_solve(n: int, address: str, limit: float | None = None) -> list[Row]:
     ground = prepare(distances, spanner.edges, EPSILON * spanner.lengths, EPSILON * distances)
     solve_on(ground, prior, 0.1)
     join_cluster(address)
-    moved: list[afar.Moved] = []
-    team: Any = afar.RayTeam
+    moved: list[ray_solver.Moved] = []
+    team: Any = ray_solver.RayTeam
     begin = team.__init__
 
-    def watched(self: afar.RayTeam, *arguments: Any) -> None:
+    def watched(self: ray_solver.RayTeam, *arguments: Any) -> None:
         begin(self, *arguments)
         moved.append(self.moved)
 
@@ -272,7 +274,7 @@ def timed_steps(n: int) -> tuple[Structured, list[tuple[float, int, int]]]:
     spanner = wh.greedy_spanner(distances, 1.0)
     ground = prepare(distances, spanner.edges, EPSILON * spanner.lengths, EPSILON * distances)
     spent: list[tuple[float, int, int]] = []
-    plain: Any = shares.Share
+    plain: Any = partition.Share
     factor, advance = plain.factor, plain.advance
     begun = 0.0
 

@@ -26,8 +26,9 @@ from rich.table import Table
 
 import whereish as wh
 from whereish.measures import lower_bound
-from whereish.solvers import Structured, blocks, passes, solve_structured
-from whereish.threads import cores
+from whereish.parallel import cores
+from whereish.solvers import Structured, solve_structured
+from whereish.solvers.structured import blocks, passes
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 import strategies as some
 import whereish as wh
+from whereish.format import mechanism_bytes
 from whereish.measures import Limits
-from whereish.mechanisms import mechanism_bytes
 
 TOTAL = 2**63
 Arrays = dict[str, NDArray[Any]]

@@ -12,7 +12,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
 import whereish as wh
-from whereish.release import pack, unpack
+from whereish.format import pack, unpack
 
 Floats = NDArray[np.float64]
 

@@ -20,14 +20,18 @@ import whereish as wh
 from clusters import Nodes
 from serving import Served, recipe, serving, wait_for, wait_until
 from test_secrecy import SHARE, contents, found_in
-from whereish.service.afar import NO_CLUSTER, NO_CORE
-from whereish.service.outpost import PART
-from whereish.service.solving import Worker
+from whereish.distributed.ray_actor import PART
+from whereish.distributed.ray_pool import NO_CLUSTER, NO_CORE
+from whereish.service.workers.pool import Worker
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'whereish[cluster]'")
 
 pytestmark = pytest.mark.xdist_group("heavy")
-OUTPOST, WORKER, ENVOY = "ray::Outpost", "whereish.service.worker", "whereish.service.envoy"
+OUTPOST, WORKER, ENVOY = (
+    "ray::Outpost",
+    "whereish.service.workers.process",
+    "whereish.distributed.ray_gateway",
+)
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +203,6 @@ def test_an_address_that_nobody_answers_is_refused_at_the_start(tmp_path: Path) 
 
 
 def test_ray_is_not_loaded_unless_it_is_asked_for() -> None:
-    code = "import sys, whereish.service.serve, whereish.cli; print('ray' in sys.modules)"
+    code = "import sys, whereish.service.http.server, whereish.cli; print('ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

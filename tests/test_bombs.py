@@ -11,7 +11,7 @@ import pytest
 
 import whereish as wh
 from whereish import files
-from whereish.profiles.formats import slow_frames
+from whereish.traces.readers.tables import slow_frames
 
 MB = 2**20
 ROW = {

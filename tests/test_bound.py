@@ -16,8 +16,8 @@ import checks
 import strategies as some
 import whereish as wh
 import whereish.measures.bound as judge
-from whereish.mechanisms.certificate import certify
-from whereish.release import pack, unpack
+from whereish.format import pack, unpack
+from whereish.format.certificate import certify
 
 PLACES, PRIOR, EPSILON = some.grid(4, 3), some.skewed(12, 5), 1.07
 N = len(PLACES)

@@ -16,7 +16,7 @@ import strategies as some
 import whereish as wh
 from stepping import halting
 from whereish.cli import app
-from whereish.release import unpack
+from whereish.format import unpack
 
 KEYS = {
     "quality_loss_km",
@@ -327,7 +327,9 @@ def interrupted(folder: Path, side: int, solver: str, function: str, call: int) 
 
 @pytest.mark.heavy
 def test_ctrl_c_hands_over_the_best_so_far(tmp_path: Path) -> None:
-    code, rest = interrupted(tmp_path, 12, "auto", "whereish.solvers.iterate:Iterate.step", 10)
+    code, rest = interrupted(
+        tmp_path, 12, "auto", "whereish.solvers.structured.step:Iterate.step", 10
+    )
     assert code == 130
     assert "stopped       by you: this is the best so far, as private as any" in rest
     mechanism, _ = wh.load_mechanism(tmp_path / "k.whereish")

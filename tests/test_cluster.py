@@ -110,7 +110,7 @@ def build(source: Path, output: Path, *options: str) -> list[str]:
 
 
 # The solve itself says that it is about to make this step: in the middle of some ninety.
-STEP, AT = "whereish.solvers.iterate:Iterate.step", 25
+STEP, AT = "whereish.solvers.structured.step:Iterate.step", 25
 
 
 def test_one_solve_on_two_machines_is_the_local_one_though_a_member_dies(

@@ -21,10 +21,10 @@ from uvicorn.server import ServerState
 from serving import Served, serving, wait_until
 from test_service import keys
 from whereish.service import settings as limit
-from whereish.service.connections import Connections
-from whereish.service.guard import Refusal, Room, read_body
+from whereish.service.http.connections import Connections
+from whereish.service.http.middleware import Refusal, Room, read_body
+from whereish.service.http.protocol import State, Wire
 from whereish.service.settings import Limits
-from whereish.service.wire import State, Wire
 
 POST = b"POST /v1/mechanisms HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"

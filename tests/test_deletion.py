@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from serving import Served, recipe, serving, wait_for, wait_until
-from whereish.service.database import Database, DiskFullError
-from whereish.service.jobs import Jobs
-from whereish.service.keys import ANYONE
-from whereish.service.reserve import Reserve
-from whereish.service.sealing import seal_of
+from whereish.service.auth.keys import ANYONE
+from whereish.service.jobs.database import Database, DiskFullError
+from whereish.service.jobs.reserve import Reserve
+from whereish.service.jobs.sealing import seal_of
+from whereish.service.jobs.store import Jobs
 from whereish.service.settings import Limits
 
 pytestmark = pytest.mark.heavy

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import whereish as wh
 from whereish.cli import app
-from whereish.release import Ledger
+from whereish.device import Ledger
 
 CITY = wh.embedded_city()
 POINT = "48.8712345,2.3412345"

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import whereish as wh
-from whereish.profiles import DegreeTiles, Funnel, count_visits, jsonstream, open_traces
+from whereish.profiles import DegreeTiles, count_visits
+from whereish.traces import Funnel, jsonstream, open_traces
 
 MOMENTS = [datetime(2024, 3, 30, 22, 10, tzinfo=UTC) + timedelta(minutes=7 * i) for i in range(20)]
 SPOTS = [(round(48.85 + i / 1000, 6), round(-2.35 - i / 1000, 6)) for i in range(20)]

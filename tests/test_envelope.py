@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whereish.solvers.envelope import (
+from whereish.solvers.structured.envelope import (
     WIDTH,
     add_inverse,
     cholesky,
@@ -15,7 +15,7 @@ from whereish.solvers.envelope import (
     padded,
     solve_factored,
 )
-from whereish.solvers.guesses import first_rows, near_order, shortest_ways
+from whereish.solvers.structured.warm_start import first_rows, near_order, shortest_ways
 
 
 def matrix(rng: np.random.Generator, first: list[int]) -> np.ndarray:

@@ -11,7 +11,7 @@ import pytest
 
 import strategies as some
 import whereish as wh
-from whereish.studies.pictures import draw_mechanism
+from whereish.plotting.pictures import draw_mechanism
 
 SIZES = {"metres": 1e-3, "a city": 1.0, "a continent": 1e3, "as far as it goes": 1e9}
 

@@ -14,9 +14,8 @@ import pytest
 
 import strategies as some
 import whereish as wh
+from whereish.format import is_mechanism_file, pack, unpack
 from whereish.measures import Limits
-from whereish.mechanisms import is_mechanism_file
-from whereish.release import pack, unpack
 
 PLACES, PRIOR = some.grid(3, 2), some.skewed(6)
 
@@ -365,7 +364,7 @@ def test_false_claims_are_found_before_the_ratios_are_checked(
 
 
 def test_the_names_of_claims_are_those_of_a_certificate(file: Path) -> None:
-    from whereish.mechanisms.claims import CLAIMS
+    from whereish.format.claims import CLAIMS
 
     mechanism, prior = wh.load_mechanism(file)
     assert set(wh.certify(mechanism, prior)) == set(wh.certify(mechanism)) == CLAIMS

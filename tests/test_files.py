@@ -14,7 +14,7 @@ import whereish as wh
 from whereish.batch.journal import Journal, Level, Row
 from whereish.batch.output import Folder, alone, open_output
 from whereish.files import check_writable, new_folder, write_whole
-from whereish.profiles.cache import cached, keep
+from whereish.traces.cache import cached, keep
 
 NOBODY = 65534
 SECRET, VICTIM = b"where somebody is", b"a file that was there before"
@@ -63,7 +63,7 @@ def write_profile(path: Path) -> None:
 
 
 def draw(path: Path) -> None:
-    from whereish.studies import draw_profile
+    from whereish.plotting import draw_profile
 
     draw_profile(wh.Profile(some.grid(2, 2), some.skewed(4)), path)
 

@@ -19,8 +19,8 @@ import whereish as wh
 from checks import broken_counts
 from littlesite import CHROMIUM, CLIENT, chromium, site
 from mangled import mangled
+from whereish.format import mechanism_bytes
 from whereish.measures import Limits
-from whereish.mechanisms import mechanism_bytes
 
 NODE = shutil.which("node") or shutil.which("node", path=str(Path(sys.executable).parent))
 REFUSED = {"FormatError", "GuaranteeError"}

@@ -19,10 +19,9 @@ from typer.testing import CliRunner
 import strategies as some
 import whereish as wh
 from whereish.cli import app
+from whereish.format import audit_bytes, mechanism_bytes, unpack, without_prior
 from whereish.measures import Proof
-from whereish.mechanisms import audit_bytes, mechanism_bytes, without_prior
-from whereish.recipes import Recipe
-from whereish.release import unpack
+from whereish.spec import Recipe
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import prior_leak
@@ -176,7 +175,7 @@ def test_an_audit_says_what_it_cannot_recompute_and_takes_a_prior(tmp_path: Path
 
 def test_files_of_before_still_load_and_audit(tmp_path: Path) -> None:
     """A file that was written without a prior used to hold what was computed from it."""
-    from whereish.release import pack
+    from whereish.format import pack
 
     mechanism = wh.optimal(PLACES, PRIOR, 1.07, solver="structured")
     arrays, about = unpack(mechanism_bytes(mechanism))

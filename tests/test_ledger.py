@@ -17,7 +17,7 @@ import pytest
 import strategies as some
 import whereish as wh
 from test_sampler import fits
-from whereish.release import Ledger
+from whereish.device import Ledger
 
 PLACES, PRIOR = some.grid(3, 2), some.skewed(6)
 MECHANISM = wh.exponential(PLACES, 1.0)
@@ -85,7 +85,7 @@ def test_random_histories_never_go_over_budget(tmp_path: Path) -> None:
 
 _WORKER = """
 import sys
-from whereish.release import Ledger
+from whereish.device import Ledger
 ledger = Ledger(sys.argv[1], 1e9, "week")
 place = int(sys.argv[2])
 while True:

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import strategies as some
 import whereish as wh
-from whereish.release import Ledger
-from whereish.release.charges import SLACK_S, Charges
-from whereish.release.ledger_key import Intent, LedgerKey
+from whereish.device import Ledger
+from whereish.device.charges import SLACK_S, Charges
+from whereish.device.ledger_key import Intent, LedgerKey
 
 DAY = 86400.0
 NOW = 1.8e9
@@ -288,7 +288,7 @@ def in_memory(tmp_path: Path) -> Iterator[Path]:
 _KILLS = r"""
 import os, shutil, signal, sys
 from pathlib import Path
-from whereish.release import Ledger
+from whereish.device import Ledger
 import whereish.errors
 
 folder, what = Path(sys.argv[1]), sys.argv[2]

@@ -25,11 +25,11 @@ from whereish.deadline import Deadline, OutOfTimeError
 from whereish.mechanisms import plan as planning
 from whereish.mechanisms import search
 from whereish.programs import spanner_of
-from whereish.recipes import Recipe
-from whereish.service import worker
-from whereish.service.queue import Queue
+from whereish.service.jobs.queue import Queue
 from whereish.service.settings import Limits, Settings
-from whereish.solvers.iterate import Iterate
+from whereish.service.workers import process as worker
+from whereish.solvers.structured.step import Iterate
+from whereish.spec import Recipe
 
 GRID, PRIOR = some.grid(6, 5), some.skewed(30)
 XY = [[0, 0], [1, 0], [2, 0], [0, 3]]

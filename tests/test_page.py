@@ -24,8 +24,7 @@ from scipy import stats
 import whereish as wh
 from forgeries import file_of, taken_apart
 from serving import Served, serving, wait_until
-from whereish.mechanisms import mechanism_bytes
-from whereish.release import unpack
+from whereish.format import mechanism_bytes, unpack
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -10,7 +10,7 @@ import pytest
 
 import strategies as some
 import whereish as wh
-from whereish.studies import draw_comparison, draw_mechanism, draw_profile, pictures
+from whereish.plotting import draw_comparison, draw_mechanism, draw_profile, pictures
 
 # Columns and rows of a grid, in cells of so many km: square, flat, tall, one row, one column, tiny.
 SHAPES = [(5, 5, 0.7), (12, 2, 0.7), (2, 12, 0.7), (30, 1, 1.0), (1, 30, 1.0), (2, 2, 0.001),

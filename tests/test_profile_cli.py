@@ -242,7 +242,7 @@ def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
     made.write_parquet(tmp_path / "t.parquet")
     words = ("profile", str(tmp_path / "t.parquet"), "--group", "users", "--zone", "UTC",
              "-o", str(tmp_path / "out"))  # fmt: skip
-    with halting("whereish.profiles.traces:Traces._whose", 1, *words) as running:
+    with halting("whereish.traces.source:Traces._whose", 1, *words) as running:
         running.wait()
         running.process.send_signal(signal.SIGINT)
         running.resume()

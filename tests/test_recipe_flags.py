@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import strategies as some
 import whereish as wh
 from whereish.cli import app
-from whereish.recipes import Recipe
+from whereish.spec import Recipe
 
 # What a flag is given, and what the recipe says instead.
 OTHERS: dict[str, tuple[Any, str, Any]] = {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import whereish as wh
 from serving import recipe
 from whereish.cli import app
-from whereish.recipes import Recipe
+from whereish.spec import Recipe
 
 
 def broken(**changes: Any) -> dict[str, Any]:

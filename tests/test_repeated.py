@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import whereish as wh
-from whereish.release import Ledger
+from whereish.device import Ledger
 
 PLACES = wh.Places.from_xy([[0.0, 0.0], [1.0, 0.2], [0.3, 1.4]])
 PRIOR = [0.7, 0.2, 0.1]

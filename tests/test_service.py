@@ -22,9 +22,8 @@ import pytest
 
 import whereish as wh
 from serving import Served, recipe, serving, wait_for, wait_until
-from whereish.mechanisms import audit_bytes, without_prior
-from whereish.recipes import Recipe
-from whereish.release import unpack
+from whereish.format import audit_bytes, unpack, without_prior
+from whereish.spec import Recipe
 
 pytestmark = pytest.mark.heavy
 

@@ -20,8 +20,14 @@ import strategies as some
 import whereish as wh
 from forgeries import headed, put_together
 from littlesite import CHROMIUM, CLIENT, chromium, site
-from whereish.mechanisms import mechanism_bytes
-from whereish.release import digest_of, new_private_key, public_key_of, signed, unpack
+from whereish.format import (
+    digest_of,
+    mechanism_bytes,
+    new_private_key,
+    public_key_of,
+    signed,
+    unpack,
+)
 
 NODE = shutil.which("node") or shutil.which("node", path=str(Path(sys.executable).parent))
 IN_A_PAGE = """async ([name, key]) => {

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from serving import recipe
-from whereish.mechanisms import audit_bytes
-from whereish.service.solving import Outcome, Worker
+from whereish.format import audit_bytes
+from whereish.service.workers.pool import Outcome, Worker
 
 pytestmark = pytest.mark.heavy
 

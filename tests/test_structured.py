@@ -160,10 +160,10 @@ def test_out_of_time_it_hands_over_a_private_mechanism() -> None:
 
 def test_threads_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the work cut into parts as for a large program: the same parts for any number."""
-    monkeypatch.setattr("whereish.solvers.blocks._WORTH_THREADS", 0)
+    monkeypatch.setattr("whereish.solvers.structured.blocks._WORTH_THREADS", 0)
     places, prior, epsilon = instance(4)
     one, two, seven = (direct(places, prior, epsilon, threads=t) for t in (1, 2, 7))
-    monkeypatch.setattr("whereish.solvers.blocks._WORTH_THREADS", 1e18)
+    monkeypatch.setattr("whereish.solvers.structured.blocks._WORTH_THREADS", 1e18)
     alone = direct(places, prior, epsilon)
     assert alone.iterations == one.iterations
     assert alone.loss == pytest.approx(one.loss, rel=1e-9)

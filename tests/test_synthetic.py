@@ -11,14 +11,8 @@ import polars as pl
 import pytest
 
 import whereish as wh
-from whereish.profiles import (
-    PERIODS,
-    Cohort,
-    Funnel,
-    count_visits,
-    paper_profiles,
-    traces_by_file,
-)
+from whereish.profiles import PERIODS, Cohort, count_visits, paper_profiles, traces_by_file
+from whereish.traces import Funnel
 
 CITY = wh.SyntheticCity(users=12, days=40, seed=5, every_s=60)
 

@@ -17,10 +17,11 @@ from hypothesis import given
 
 import strategies as some
 import whereish as wh
-from whereish.solvers import Structured, solve_structured, structured
-from whereish.solvers.blocks import Program
-from whereish.solvers.shares import Share
-from whereish.solvers.team import Node, added_up, subtrees
+from whereish.solvers import Structured, solve_structured
+from whereish.solvers.structured import driver
+from whereish.solvers.structured.blocks import Program
+from whereish.solvers.structured.communicator import Node, added_up, subtrees
+from whereish.solvers.structured.partition import Share
 
 # Some take outputs in late, and begin again from before that: places, epsilon, scattered.
 INSTANCES = {
@@ -86,18 +87,18 @@ def solve(
     monkeypatch: pytest.MonkeyPatch, seed: int, cuts: Sequence[int] | None, losing: float = 0.0
 ) -> tuple[Structured, Several | None]:
     """Solve with members that hold the parts between these cuts, or alone."""
-    monkeypatch.setattr("whereish.solvers.blocks._WORTH_THREADS", 0)
+    monkeypatch.setattr("whereish.solvers.structured.blocks._WORTH_THREADS", 0)
     teams: list[Several] = []
 
     @contextmanager
-    def team(program: Program, parts: int, cluster: str | None) -> Iterator[Several]:
+    def team(program: Program, parts: int) -> Iterator[Several]:
         assert cuts is not None
         spans = list(zip([0, *cuts], [*cuts, parts], strict=True))
         teams.append(Several(program, parts, spans, losing))
         yield teams[0]
 
     if cuts is not None:
-        monkeypatch.setattr(structured, "_team", team)
+        monkeypatch.setattr(driver, "_local_team", team)
     count, level, scattered = INSTANCES[seed]
     if scattered:
         places = wh.Places.from_xy(np.random.default_rng(seed).uniform(0, 4, (count, 2)))

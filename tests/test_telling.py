@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 import whereish as wh
 from whereish.cli import app
-from whereish.mechanisms import spool as spools
-from whereish.mechanisms.spool import Spool, permutation, shuffle_ties
+from whereish.device import shuffle as spools
+from whereish.device.shuffle import Spool, permutation, shuffle_ties
 
 CITY = wh.embedded_city()
 MECHANISM = wh.exponential(CITY.places, 2.0)

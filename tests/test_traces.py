@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 import whereish as wh
-from whereish.profiles import Funnel, open_traces
+from whereish.traces import Funnel, open_traces
 
 BEIJING = ZoneInfo("Asia/Shanghai")
 HEADER = (
@@ -333,8 +333,8 @@ def test_many_small_files_are_read_together_and_a_broken_one_is_found(tmp_path: 
 
 def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = truth(users=2, rows=700)
-    monkeypatch.setattr("whereish.profiles.formats.LARGE_BYTES", 1000)
-    monkeypatch.setattr("whereish.profiles.formats.ROWS_A_FRAME", 100)
+    monkeypatch.setattr("whereish.traces.readers.tables.LARGE_BYTES", 1000)
+    monkeypatch.setattr("whereish.traces.readers.tables.ROWS_A_FRAME", 100)
     for kind in ("csv", "parquet"):
         path = table(tmp_path, rows, kind)
         if kind == "csv":
@@ -543,8 +543,8 @@ def test_a_line_with_anything_on_it_is_a_row(tmp_path: Path, row: str) -> None:
 def test_a_bad_file_among_large_ones_costs_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whereish.profiles.formats.LARGE_BYTES", 2000)
-    monkeypatch.setattr("whereish.profiles.formats.ROWS_A_FRAME", 50)
+    monkeypatch.setattr("whereish.traces.readers.tables.LARGE_BYTES", 2000)
+    monkeypatch.setattr("whereish.traces.readers.tables.ROWS_A_FRAME", 50)
     geolife(tmp_path, truth(users=1, rows=400), files=8)
     bad = sorted(tmp_path.rglob("*.plt"))[4]
     text = bad.read_text()

@@ -25,13 +25,13 @@ from whereish.profiles import (
     busiest_window,
     count_visits,
     enough_points,
-    forget,
     inside,
     paper_profiles,
     popular_regions,
     region_priors,
     region_scores,
 )
+from whereish.traces import forget
 
 CELLS = wh.SquareCells.over(39.9, 116.3, 39.95, 116.36, (1.0, 1.0))
 ZONES = ["UTC", "Asia/Shanghai", "Europe/Paris", "America/New_York", "Asia/Kolkata",
@@ -271,7 +271,7 @@ def test_a_window_of_any_length_is_one(tmp_path: Path) -> None:
 
 
 def test_what_was_kept_and_is_something_else_is_counted_again(tmp_path: Path) -> None:
-    from whereish.profiles.cache import keep
+    from whereish.traces.cache import keep
 
     file, cache = tmp_path / "t.parquet", tmp_path / "cache"
     as_table(skewed_rows(4)).write_parquet(file)

@@ -1,5 +1,6 @@
 """Whereish: tell services where-ish you are, with a proof."""
 
+from whereish.device import Obfuscated, Report, Reporter, obfuscate_table
 from whereish.errors import (
     BudgetError,
     FormatError,
@@ -8,6 +9,7 @@ from whereish.errors import (
     SolveError,
     WhereishError,
 )
+from whereish.format import audit_file, certify, load_mechanism, save_mechanism
 from whereish.measures import (
     Proof,
     adversary_error,
@@ -23,24 +25,16 @@ from whereish.measures import (
 from whereish.mechanisms import (
     Build,
     Mechanism,
-    Obfuscated,
     Plan,
-    Report,
-    Reporter,
-    audit_file,
-    certify,
     closed_form,
     exponential,
     how_far,
-    load_mechanism,
-    obfuscate_table,
     optimal,
     optimal_each,
     optimal_privacy,
     planar_laplace,
     planar_laplace_for_loss,
     planar_laplace_noise,
-    save_mechanism,
     tight_constraints,
 )
 from whereish.places import (
@@ -55,18 +49,15 @@ from whereish.places import (
 from whereish.profiles import (
     Cohort,
     Districts,
-    Funnel,
     H3Cells,
     Portrait,
     Profile,
     SquareCells,
     SyntheticCity,
-    Traces,
     Visits,
     blur_prior,
     count_visits,
     embedded_city,
-    open_traces,
     paper_profiles,
     personal_profile,
     read_profile,
@@ -75,6 +66,7 @@ from whereish.profiles import (
 )
 from whereish.programs import Spanner, greedy_spanner
 from whereish.release import Reports
+from whereish.traces import Funnel, Traces, open_traces
 
 __version__ = "0.1.0"
 

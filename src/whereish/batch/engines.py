@@ -20,9 +20,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeVar
 
-from whereish.cluster import check_cluster, join_cluster, leave_cluster
+from whereish.distributed.cluster import check_cluster, join_cluster, leave_cluster
 from whereish.errors import InputError, SolveError
-from whereish.threads import cores
+from whereish.parallel import cores
 
 Piece = TypeVar("Piece")
 Made = TypeVar("Made")

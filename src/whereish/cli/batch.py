@@ -29,7 +29,7 @@ from whereish.cli.prior import check_prior_flags
 from whereish.cli.words import level_in_words, plain, privacy_level
 from whereish.errors import InputError, WhereishError
 from whereish.mechanisms import METHODS
-from whereish.places.checks import as_number, as_whole
+from whereish.places.validation import as_number, as_whole
 from whereish.programs import check_dilation
 
 

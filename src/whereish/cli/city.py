@@ -11,8 +11,8 @@ import whereish as wh
 from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say, waiting
 from whereish.errors import InputError
-from whereish.profiles import cache_folder
-from whereish.profiles import forget as forget_kept
+from whereish.traces import cache_folder
+from whereish.traces import forget as forget_kept
 
 FORMATS = ("geolife", "parquet", "t-drive")
 

@@ -32,11 +32,13 @@ from whereish.cli.report import (
 from whereish.cli.words import length_km, level_in_words, privacy_level
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
-from whereish.mechanisms import METHODS, check_places, is_mechanism_file
+from whereish.format import is_mechanism_file
+from whereish.mechanisms import METHODS, check_places
 from whereish.places import Array, as_number
+from whereish.plotting import KINDS, draw_mechanism, draw_profile, km, picture_kind
 from whereish.programs import least_loss_size
 from whereish.solvers import FORMS, SOLVERS, Progress, check_solver
-from whereish.studies import KINDS, Row, draw_mechanism, draw_profile, km, picture_kind
+from whereish.studies import Row
 from whereish.studies import compare as compare_mechanisms
 
 ProfileFile = Annotated[

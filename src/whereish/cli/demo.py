@@ -16,7 +16,8 @@ from whereish.cli.console import command, console, emit, say, waiting
 from whereish.cli.report import comparison_table
 from whereish.cli.words import level_in_words, saved
 from whereish.errors import InputError, SolveError
-from whereish.studies import Row, compare, draw_comparison, draw_mechanism, km
+from whereish.plotting import draw_comparison, draw_mechanism, km
+from whereish.studies import Row, compare
 
 RATIO, WITHIN_KM, DILATION = 2.0, 0.65, 1.05
 

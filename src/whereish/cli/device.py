@@ -15,8 +15,8 @@ import typer
 import whereish as wh
 from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say
+from whereish.device import Ledger
 from whereish.errors import InputError
-from whereish.release import Ledger
 
 ledger_app = typer.Typer(no_args_is_help=True, help="Look after the ledger of `whereish report`.")
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of a ledger.")]

@@ -11,10 +11,10 @@ import whereish as wh
 from whereish.cli.console import say
 from whereish.cli.reading import read_who
 from whereish.errors import InputError
-from whereish.mechanisms import TELLS_PRIOR
+from whereish.format import TELLS_PRIOR
 from whereish.places import Array
+from whereish.plotting import km
 from whereish.profiles import check_blur
-from whereish.studies import km
 
 # Longer than this is too long to wait for what a blur has cost.
 _SECONDS = 20.0

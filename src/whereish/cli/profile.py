@@ -18,10 +18,10 @@ from whereish.cli.recipe import given_flags
 from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.places import as_whole
+from whereish.plotting import km
 from whereish.profiles import (
     ALL_DAY,
     COUNTS,
-    KINDS,
     PAPER_CELL_KM,
     PERIODS,
     RADIUS_KM,
@@ -34,11 +34,9 @@ from whereish.profiles import (
     as_cell_km,
     as_period,
     busiest_window,
-    cache_folder,
     check_profile_file,
     check_profiles_target,
     check_smooth,
-    check_zone,
     enough_points,
     find_middle,
     inside,
@@ -47,7 +45,7 @@ from whereish.profiles import (
     region_priors,
     smoothed,
 )
-from whereish.studies import km
+from whereish.traces import KINDS, cache_folder, check_zone
 
 _FILES_TOLD = 5
 _MOST_PLACES = 10_000

@@ -17,8 +17,8 @@ from whereish.cli.words import level_in_words, privacy_level
 from whereish.errors import InputError, described
 from whereish.files import check_writable
 from whereish.places import as_number
-from whereish.recipes import Recipe, read_json
-from whereish.studies import draw_mechanism, picture_kind
+from whereish.plotting import draw_mechanism, picture_kind
+from whereish.spec import Recipe, read_json
 
 _FIELDS = {field.name for field in fields(Recipe)} - {"places", "prior"}
 _LEVEL = ("epsilon", "ratio", "within")

@@ -17,8 +17,8 @@ from whereish.cli.console import command, emit, say, waiting
 from whereish.cli.prior import load_with_prior
 from whereish.cli.sign import public_key_from
 from whereish.errors import InputError, seems_data
-from whereish.mechanisms import audit_file
-from whereish.studies import km
+from whereish.format import audit_file
+from whereish.plotting import km
 
 
 @command

@@ -13,7 +13,7 @@ import typer
 
 from whereish.cli.console import command, emit, say
 from whereish.errors import InputError
-from whereish.places.checks import as_number, as_whole
+from whereish.places.validation import as_number, as_whole
 from whereish.service.settings import (
     DATABASE_VARIABLE,
     SECRET_VARIABLE,
@@ -42,7 +42,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard out
 _DEFAULT = Limits()
 
 if TYPE_CHECKING:
-    from whereish.service.keys import Keys
+    from whereish.service.auth.keys import Keys
 
 keys_app = typer.Typer(no_args_is_help=True, help="Make, list and revoke the keys of a service.")
 
@@ -109,8 +109,8 @@ def serve(
 
     Without keys it listens on this machine only. No endpoint takes a true location.
     """
+    from whereish.service.http.server import serve as listen
     from whereish.service.logs import LEVELS, start_logging
-    from whereish.service.serve import serve as listen
 
     level = log_level or ("warning" if sys.stderr.isatty() else "info")
     if level not in LEVELS:
@@ -215,8 +215,8 @@ def _are_tiles(told: str) -> bool:
 
 
 def _keys(folder: Path | None, database: str | None, *, there: bool = False) -> Keys:
-    from whereish.service.database import Database
-    from whereish.service.keys import Keys as Made
+    from whereish.service.auth.keys import Keys as Made
+    from whereish.service.jobs.database import Database
 
     settings = Settings(folder or default_folder(), database=database)
     if database is None and there and not (settings.folder / "whereish.sqlite").exists():

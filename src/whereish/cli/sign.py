@@ -14,8 +14,7 @@ from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
-from whereish.mechanisms import audit_bytes
-from whereish.release import digest_of, new_private_key, public_key_of, signed
+from whereish.format import audit_bytes, digest_of, new_private_key, public_key_of, signed
 
 
 @command

@@ -8,7 +8,7 @@ from typing import Any
 
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number
-from whereish.studies import km
+from whereish.plotting import km
 
 _LENGTH = re.compile(r"\s*([0-9.]+(?:e[-+]?[0-9]+)?)\s*(km|m)\s*", re.IGNORECASE)
 

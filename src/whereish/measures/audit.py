@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from whereish.errors import GuaranteeError, InputError
 from whereish.measures.privacy import Verdict
+from whereish.parallel import share
 from whereish.places import Array, as_epsilon, as_numbers
-from whereish.threads import share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +122,7 @@ def audit_counts(counts: Counts, limits: Limits) -> Verdict:
         raise InputError(f"limits must be for {n} places, got those for {len(limits.factor)}")
     worst = np.full(n, -1, np.int64)
     if n * counts.size >= _MANY:
-        from whereish.measures.exactly import first_broken
+        from whereish.measures.compiled_audit import first_broken
 
         share(first_broken, n, counts, limits.factor, limits.shift, worst)
     else:

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from whereish.errors import GuaranteeError, InputError
 from whereish.measures.channel import Channel, checked
+from whereish.parallel import share
 from whereish.places import Array, as_epsilon, as_metric, euclidean
-from whereish.threads import share
 
 _MANY = 10**8  # ratios, from which on compiled code is worth its start
 
@@ -120,7 +120,7 @@ def _worst_logs(matrix: Array) -> Array:
     worst = np.empty((len(matrix), len(matrix)))
     used = np.ascontiguousarray(matrix[:, matrix.max(axis=0) > 0])
     if len(matrix) * used.size >= _MANY:
-        from whereish.measures.ratios import worst_ratios
+        from whereish.measures.compiled_ratios import worst_ratios
 
         with np.errstate(divide="ignore", over="ignore"):
             share(worst_ratios, len(matrix), used, np.ascontiguousarray((1 / used).T), worst)

@@ -243,7 +243,7 @@ class Mechanism(Immutable):
         degrees = None if latlon is None else latlon[outputs]
         strayed = located.outside if outside == "planar-laplace" else np.zeros(len(outputs), bool)
         if strayed.any():
-            from whereish.mechanisms.laplace import noise_near
+            from whereish.mechanisms.planar_laplace import noise_near
 
             if self.epsilon is None or not self.is_per_km:
                 raise InputError(f"planar Laplace needs an epsilon per km, got {self!r}")

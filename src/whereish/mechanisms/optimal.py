@@ -10,17 +10,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whereish.cluster import join_cluster, machines_of
 from whereish.deadline import Deadline, OutOfTimeError
+from whereish.distributed.cluster import join_cluster, machines_of
 from whereish.errors import InputError, SolveError, WhereishError, described
 from whereish.measures import Proof, relative_gap
-from whereish.mechanisms.closed import closed_form
+from whereish.mechanisms.closed_forms import closed_form
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.plan import Plan, expected_edges, plan
 from whereish.mechanisms.search import Setting, Task, best_of, setting_of
+from whereish.parallel import cores
 from whereish.places import Array, Places, as_number, as_prior, as_whole, check_order
 from whereish.solvers import Progress, check_solver
-from whereish.threads import cores
 
 # The relative gap that counts as solved.
 TOLERANCE = 1e-6

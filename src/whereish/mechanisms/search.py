@@ -39,7 +39,7 @@ from whereish.solvers import (
 )
 
 if TYPE_CHECKING:
-    from whereish.solvers.ground import Ground
+    from whereish.solvers.structured.precompute import Ground
 
 # The lower end of the bracket around the true optimum need not be as exact.
 BRACKET = 1e-4
@@ -138,10 +138,22 @@ class Task:
         limit = self.setting.deadline.seconds
         if limit is not None:
             limit += time.perf_counter() - start
+        team = None
+        if self.cluster is not None:
+            from whereish.distributed.ray_solver import ray_team
+
+            team = ray_team(self.cluster)
         return solve_on(
-            ground, self.prior, tolerance, limit, self.progress, self.threads, start,
-            self.stop, self.cluster,
-        )  # fmt: skip
+            ground,
+            self.prior,
+            tolerance,
+            limit,
+            self.progress,
+            self.threads,
+            start,
+            self.stop,
+            team,
+        )
 
 
 @dataclass(frozen=True, eq=False)

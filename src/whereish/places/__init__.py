@@ -1,7 +1,8 @@
 """WHERE: places, grids, the local plane, and the distances between places."""
 
-from whereish.places.cells import CellEdges, cell_edges
-from whereish.places.checks import (
+from whereish.places.metrics import discrete, euclidean, geodesic, graph_metric
+from whereish.places.points import LocalPlane, Places, grid_layout, square_grid
+from whereish.places.validation import (
     Array,
     Immutable,
     as_epsilon,
@@ -14,8 +15,7 @@ from whereish.places.checks import (
     check_order,
     readonly,
 )
-from whereish.places.metrics import discrete, euclidean, geodesic, graph_metric
-from whereish.places.points import LocalPlane, Places, grid_layout, square_grid
+from whereish.places.voronoi import CellEdges, cell_edges
 
 __all__ = [
     "Array",

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from whereish.errors import InputError
-from whereish.places.checks import Array, as_numbers, as_whole
 from whereish.places.points import Places
+from whereish.places.validation import Array, as_numbers, as_whole
 
 
 def euclidean(places: Places, others: Places | None = None) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from whereish.errors import InputError, described
-from whereish.places.checks import Array, Immutable, as_number, as_numbers, readonly
+from whereish.places.validation import Array, Immutable, as_number, as_numbers, readonly
 
 SAME_PLACE_KM = 1e-6  # a millimetre: nothing about people happens closer
 

@@ -1,10 +1,19 @@
-"""WHO: traces from files, what is counted of them, and profiles: places with a prior."""
+"""WHO: visits counted from traces, and profiles: places with a prior."""
 
-from whereish.profiles.cache import cache_folder, forget
-from whereish.profiles.city import embedded_city
-from whereish.profiles.known import KnownPlaces, regions_of
-from whereish.profiles.many import People, Person
-from whereish.profiles.person import (
+from whereish.profiles.cohorts import (
+    Cohort,
+    busiest_window,
+    enough_points,
+    inside,
+    paper_profiles,
+    popular_regions,
+    region_priors,
+    region_scores,
+)
+from whereish.profiles.embedded_city import embedded_city
+from whereish.profiles.known_places import KnownPlaces, regions_of
+from whereish.profiles.people import People, Person
+from whereish.profiles.personal import (
     RADIUS_KM,
     Portrait,
     area_cells,
@@ -15,18 +24,7 @@ from whereish.profiles.person import (
     portrait,
     smoothed,
 )
-from whereish.profiles.pipeline import (
-    Cohort,
-    busiest_window,
-    enough_points,
-    inside,
-    paper_profiles,
-    popular_regions,
-    region_priors,
-    region_scores,
-)
 from whereish.profiles.profile import Backdrop, Profile, blur_prior, check_blur
-from whereish.profiles.recognise import KINDS
 from whereish.profiles.regions import (
     ELSEWHERE,
     PAPER_CELL_KM,
@@ -37,16 +35,14 @@ from whereish.profiles.regions import (
     SquareCells,
     as_cell_km,
 )
-from whereish.profiles.rows import Funnel
-from whereish.profiles.synthetic import SyntheticCity
-from whereish.profiles.table import (
+from whereish.profiles.synthetic_city import SyntheticCity
+from whereish.profiles.tables import (
     check_profile_file,
     check_profiles_target,
     read_profile,
     write_profile,
     write_profiles,
 )
-from whereish.profiles.traces import Traces, check_zone, open_traces
 from whereish.profiles.visits import (
     ALL_DAY,
     COUNTS,
@@ -62,7 +58,6 @@ __all__ = [
     "ALL_DAY",
     "COUNTS",
     "ELSEWHERE",
-    "KINDS",
     "PAPER_CELL_KM",
     "PERIODS",
     "RADIUS_KM",
@@ -70,7 +65,6 @@ __all__ = [
     "Cohort",
     "DegreeTiles",
     "Districts",
-    "Funnel",
     "H3Cells",
     "KnownPlaces",
     "People",
@@ -81,27 +75,22 @@ __all__ = [
     "SquareCells",
     "Step",
     "SyntheticCity",
-    "Traces",
     "Visits",
     "area_cells",
     "as_cell_km",
     "as_period",
     "blur_prior",
     "busiest_window",
-    "cache_folder",
     "check_blur",
     "check_profile_file",
     "check_profiles_target",
     "check_smooth",
-    "check_zone",
     "count_visits",
     "embedded_city",
     "enough_points",
     "find_middle",
-    "forget",
     "inside",
     "nearby",
-    "open_traces",
     "paper_profiles",
     "personal_profile",
     "popular_regions",

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whereish.errors import InputError, described
-from whereish.profiles.cache import cached, keep, place_for
 from whereish.profiles.regions import Regions
-from whereish.profiles.rows import COLUMNS, Funnel, clean
-from whereish.profiles.traces import Progress, Traces, check_zone
+from whereish.traces.cache import cached, keep, place_for
+from whereish.traces.cleaning import COLUMNS, Funnel, clean
+from whereish.traces.source import Progress, Traces, check_zone
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from whereish.errors import GuaranteeError
+from whereish.parallel import share
 from whereish.places import Array
-from whereish.threads import share
 
 # An output that no place reports with at least this probability is never reported at all.
 UNUSED = 1e-10
@@ -70,7 +70,7 @@ def repair(matrix: Array, epsilon: float, metric: Array) -> Repaired:
 def _lifted(matrix: Array, epsilon: float, metric: Array) -> Array:
     shrink = np.exp(-epsilon * metric)
     if len(matrix) * matrix.size >= _MANY:
-        from whereish.release.lifting import lift
+        from whereish.release.compiled_repair import lift
 
         lifted = np.empty_like(matrix)
         share(lift, len(matrix), matrix, shrink, lifted)
@@ -87,7 +87,7 @@ def _needed_mix(matrix: Array, epsilon: float, metric: Array, outputs: int) -> f
     np.fill_diagonal(growth, 1.0)
     mix = 0.0
     if len(matrix) * matrix.size >= _MANY:
-        from whereish.release.lifting import shortfalls
+        from whereish.release.compiled_repair import shortfalls
 
         short = np.empty_like(factors)
         share(shortfalls, len(matrix), matrix, factors, short)

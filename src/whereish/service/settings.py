@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from whereish.errors import InputError
-from whereish.places.checks import as_number, as_whole
+from whereish.places.validation import as_number, as_whole
 
 SECRET_VARIABLE = "WHEREISH_SECRET"  # noqa: S105
 DATABASE_VARIABLE = "WHEREISH_DATABASE"

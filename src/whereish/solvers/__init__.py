@@ -13,7 +13,7 @@ from whereish.errors import InputError, SolveError, described
 from whereish.places import Array, as_number
 from whereish.programs import LinearProgram, dual
 from whereish.solvers import glpk, highs
-from whereish.solvers.structured import (
+from whereish.solvers.structured.driver import (
     COMPILING_S,
     Estimate,
     Multipliers,
@@ -67,7 +67,7 @@ _FAMILIES = {"highs": highs.solve, "glpk": glpk.solve}
 def compile_seconds() -> float:
     """Return how long compiling has taken in this process so far; 0 where nothing was compiled."""
     # What compiles is imported where it is used, and counts from then on.
-    compiling = sys.modules.get("whereish.solvers.compiling")
+    compiling = sys.modules.get("whereish.solvers.structured.compiling")
     return 0.0 if compiling is None else float(compiling.CLOCK.total)
 
 

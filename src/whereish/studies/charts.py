@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from whereish.plotting.pictures import new_figure
 from whereish.studies.evaluation import LAPLACE, OPT_PRIV, OPTIMAL
-from whereish.studies.pictures import new_figure
 from whereish.studies.runs import Row
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.

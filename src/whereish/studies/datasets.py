@@ -20,10 +20,10 @@ from whereish.profiles import (
     SyntheticCity,
     Visits,
     count_visits,
-    open_traces,
     paper_profiles,
     traces_by_file,
 )
+from whereish.traces import open_traces
 
 DATASETS = ("synthetic", "geolife", "t-drive")
 BEIJING = (39.68, 116.08, 40.18, 116.72)  # what the 6th Ring Road encloses

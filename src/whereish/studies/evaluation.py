@@ -26,11 +26,11 @@ from whereish.mechanisms import (
     planar_laplace_for_loss,
     tight_constraints,
 )
+from whereish.parallel import cores
 from whereish.places import Array, euclidean, square_grid
 from whereish.profiles import ALL_DAY, ELSEWHERE, Cohort, SquareCells
 from whereish.programs import greedy_spanner, least_loss_size
 from whereish.studies.runs import Part, Row
-from whereish.threads import cores
 
 OPTIMAL, OPT_PRIV, LAPLACE = "optimal", "Shokri et al.", "planar Laplace"
 _BATCH = 8

@@ -1,0 +1,280 @@
+"""What is in the file of a ledger: rows that are authenticated one by one and as a whole.
+
+Why an interruption neither refunds nor locks anybody out. Every change n of what was spent is an
+intent: (n, period, cost). It goes to the key's file first, and is synced; then the ledger commits
+the state after n. Both happen under SQLite's lock, so the ledger is at K or K - 1 when the key is
+at K. At K, all is well. At K - 1, somebody was stopped in between (or the ledger alone was put
+back by one step): the intent is applied to the ledger before anything else, and is paid for. So
+the charges of an accepted ledger are always those of intents 1 to K, whatever was put back, as
+long as the key's file was not. A ledger at any other number is refused.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import sqlite3
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whereish.device.charges import Charge, Charges
+from whereish.device.ledger_key import WAY_OUT, Intent, LedgerKey, check_private, mac
+from whereish.errors import FormatError, InputError
+
+PERIODS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
+_VERSION = 2
+_TABLES = {
+    "terms": "budget TEXT NOT NULL, period_s REAL NOT NULL, unit TEXT NOT NULL, mac BLOB NOT NULL",
+    "spent": "period INTEGER PRIMARY KEY, epsilon TEXT NOT NULL, carried TEXT NOT NULL, "
+    "reports INTEGER NOT NULL, mac BLOB NOT NULL",
+    "sticky": "period INTEGER, mechanism TEXT, place INTEGER, output INTEGER NOT NULL, "
+    "mac BLOB NOT NULL, PRIMARY KEY (period, mechanism, place)",
+    "state": "number INTEGER NOT NULL, current INTEGER, mac BLOB NOT NULL",
+}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What was agreed when a ledger was made."""
+
+    budget: Fraction
+    period_s: float
+    unit: str
+
+
+class Books:
+    """An opened ledger, read and verified, in a transaction.
+
+    Parameters
+    ----------
+    file
+        A connection that holds the lock.
+    new
+        The terms of a ledger that is made now.
+    """
+
+    def __init__(
+        self, file: sqlite3.Connection, path: Path, key: LedgerKey, new: Terms | None
+    ) -> None:
+        self._file, self._path, self._key_file = file, path, key
+        self.charges: Charges
+        self.sticky: dict[tuple[str, int], int]
+        version = file.execute("PRAGMA user_version").fetchone()[0]
+        tables = file.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+        if tables == 0 and new is not None:
+            check_private(path)
+            self.key, intent = key.read()
+            if intent.number > 0:
+                raise FormatError(f"{path} is empty, but its key has been used. {WAY_OUT}")
+            self._create(new, {}, None, {})
+        elif tables == 0 or version not in (1, _VERSION):
+            raise FormatError(f"{path} is not a ledger, or one of another version")
+        else:
+            check_private(path)
+            if version == 1:
+                self._upgrade()
+        self.key, self._intent = key.read()
+        self._read()
+        if self._number + 1 == self._intent.number:
+            self._finish_what_was_begun()
+        if self._number != self._intent.number:
+            raise FormatError(
+                f"ledger {path} and its key do not belong together: the ledger is at change "
+                f"{self._number}, the key at {self._intent.number}. One of them is an older copy. "
+                f"{WAY_OUT}"
+            )
+
+    def move_to(self, period: int) -> None:
+        """Make a period the current one, here and not yet in the file."""
+        if self.charges.current is None or period > self.charges.current:
+            # Where somebody was in an earlier period is nobody's business, the ledger's included.
+            self.sticky = {}
+        self.charges.move_to(period)
+
+    def follow(self, now: float) -> int:
+        """Move to the period of a reading of the clock, and return it.
+
+        If the clock was ahead before, that is put on the disk at once: a debt is paid back from
+        then on, whether or not there is a report.
+        """
+        while self.charges.current is not None and self.charges.at(now) < self.charges.current:
+            back = self.charges.at(now)
+            self.move_to(back)
+            self.commit(back, 0.0)
+            self._begin_again()
+        period = self.charges.at(now)
+        self.move_to(period)
+        return period
+
+    def commit(
+        self, period: int, cost: float, at: tuple[str, int] | None = None, output: int = 0
+    ) -> None:
+        """Put a change on the disk: the key's file first, then this one.
+
+        Parameters
+        ----------
+        period, cost
+            Where the books have been moved to, and what a draw costs; 0 if there is none.
+        at, output
+            The mechanism and the place of the draw, and what was drawn.
+        """
+        intent = Intent(self._number + 1, period, cost)
+        self._key_file.write(self.key, intent)
+        self._apply(intent)
+        if at is not None:
+            self.sticky[at] = output
+        self._write()
+        self._file.execute("COMMIT")
+
+    def _apply(self, intent: Intent) -> None:
+        self.move_to(intent.period)
+        if intent.cost > 0:
+            self.charges.add(Fraction(repr(intent.cost)))
+        self._number = intent.number
+
+    def _finish_what_was_begun(self) -> None:
+        self._apply(self._intent)
+        self._write()
+        # Committed before the next intent: the key is never two ahead.
+        self._file.execute("COMMIT")
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        self._file.execute("BEGIN IMMEDIATE")
+        self.key, self._intent = self._key_file.read()
+        self._read()
+        if self._number != self._intent.number:
+            raise FormatError(f"ledger {self._path} was changed by two at once: try again")
+
+    def _read(self) -> None:
+        """Read all rows, and verify each and the whole."""
+        (terms,) = self._rows("terms", "")
+        budget, period_s, unit = terms
+        self.terms = Terms(Fraction(budget), float(period_s), str(unit))
+        if not 0 < self.terms.budget < 10**400 or period_s not in PERIODS.values():
+            raise ValueError
+        spent = self._rows("spent", "ORDER BY period")
+        sticky = self._rows("sticky", "ORDER BY period, mechanism, place")
+        (state,) = self._rows("state", "", self._macs())
+        self._number, current = int(state[0]), state[1]
+        self.charges = Charges(
+            self.terms.budget,
+            self.terms.period_s,
+            {
+                period: Charge(Fraction(epsilon), Fraction(carried), reports)
+                for period, epsilon, carried, reports in spent
+            },
+            current,
+        )
+        self.sticky = {
+            (mechanism, place): output
+            for period, mechanism, place, output in sticky
+            if period == current
+        }
+
+    def _write(self) -> None:
+        """Write what has changed, and authenticate it."""
+        for period in sorted(self.charges.changed):
+            self._put("spent", _spent_row(period, self.charges.rows[period]))
+        self.charges.changed.clear()
+        self._file.execute("DELETE FROM sticky")
+        for (mechanism, place), output in self.sticky.items():
+            self._put("sticky", (self.charges.current, mechanism, place, output))
+        self._file.execute("DELETE FROM state")
+        self._put("state", (self._number, self.charges.current), self._macs())
+
+    def _create(
+        self,
+        terms: Terms,
+        rows: dict[int, Charge],
+        current: int | None,
+        sticky: dict[tuple[str, int], int],
+    ) -> None:
+        """Write a whole new ledger, at change 0."""
+        for name, columns in _TABLES.items():
+            self._file.execute(f"CREATE TABLE {name} ({columns})")
+        self._file.execute(f"PRAGMA user_version = {_VERSION}")
+        self._put("terms", (str(terms.budget), terms.period_s, terms.unit))
+        self.charges = Charges(terms.budget, terms.period_s, rows, current)
+        self.charges.changed = set(rows)
+        self.sticky, self._number = sticky, 0
+        self._write()
+        self._file.execute("COMMIT")
+        self._file.execute("BEGIN IMMEDIATE")
+
+    def _upgrade(self) -> None:
+        """Take over a ledger of version 1, which had no key, with all that it has spent."""
+        budget, period_s, unit = self._file.execute("SELECT * FROM terms").fetchone()
+        usable = isinstance(budget, float) and 0 < budget < np.inf and isinstance(unit, str)
+        if not usable or period_s not in PERIODS.values():
+            raise FormatError(f"{self._path} has no budget or period that can be used")
+        terms = Terms(Fraction(repr(budget)), period_s, unit)
+        rows = {
+            int(period): Charge(Fraction(epsilon), Fraction(0), int(reports))
+            for period, epsilon, reports in self._file.execute("SELECT * FROM spent")
+        }
+        if any(row.epsilon < 0 for row in rows.values()):
+            raise ValueError
+        current = max(rows, default=None)
+        sticky = {
+            (str(mechanism), int(place)): int(output)
+            for period, mechanism, place, output in self._file.execute("SELECT * FROM sticky")
+            if period == current
+        }
+        if not self._key_file.exists():
+            self._key_file.make()
+        self.key, intent = self._key_file.read()
+        if intent.number > 0:
+            raise FormatError(
+                f"{self._path} is an older copy: its key has been used with a later one. {WAY_OUT}"
+            )
+        for name in ("terms", "spent", "sticky"):
+            self._file.execute(f"DROP TABLE {name}")
+        self._create(terms, rows, current, sticky)
+
+    def _macs(self) -> str:
+        """Return the MACs of all rows but the state's, in their order."""
+        found = []
+        for name, order in (
+            ("terms", "budget"), ("spent", "period"), ("sticky", "period, mechanism, place"),
+        ):  # fmt: skip
+            rows = self._file.execute(f"SELECT mac FROM {name} ORDER BY {order}")  # noqa: S608
+            found.append([bytes(row[0]).hex() for row in rows])
+        return json.dumps(found)
+
+    def _rows(self, table: str, order: str, more: str = "") -> list[tuple[Any, ...]]:
+        """Read a table, and verify each of its rows."""
+        asked = f"SELECT * FROM {table} {order}"  # noqa: S608  (names of ours)
+        rows = self._file.execute(asked).fetchall()
+        for *fields, given in rows:
+            if not hmac.compare_digest(bytes(given), self._row_mac(table, fields, more)):
+                raise self._changed(table)
+        if table in ("terms", "state") and len(rows) != 1:
+            raise self._changed(table)
+        return [tuple(row[:-1]) for row in rows]
+
+    def _put(self, table: str, fields: tuple[Any, ...], more: str = "") -> None:
+        marks = ", ".join("?" * (len(fields) + 1))
+        values = (*fields, self._row_mac(table, fields, more))
+        put = f"INSERT OR REPLACE INTO {table} VALUES ({marks})"  # noqa: S608
+        self._file.execute(put, values)
+
+    def _row_mac(self, table: str, fields: Any, more: str) -> bytes:
+        try:
+            return mac(self.key, json.dumps([table, list(fields), more]).encode())
+        except (TypeError, ValueError):
+            raise self._changed(table) from None
+
+    def _changed(self, table: str) -> InputError:
+        return FormatError(
+            f"ledger {self._path} was changed by something else than Whereish (table {table}), or "
+            f"the key beside it is another's. {WAY_OUT}"
+        )
+
+
+def _spent_row(period: int, charge: Charge) -> tuple[Any, ...]:
+    return period, str(charge.epsilon), str(charge.carried), charge.reports

@@ -1,0 +1,1 @@
+"""Solves on a Ray cluster. Nothing outside this folder imports Ray."""

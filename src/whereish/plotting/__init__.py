@@ -1,0 +1,19 @@
+"""Pictures of profiles, mechanisms and comparisons."""
+
+from whereish.plotting.pictures import (
+    KINDS,
+    draw_comparison,
+    draw_mechanism,
+    draw_profile,
+    km,
+    picture_kind,
+)
+
+__all__ = [
+    "KINDS",
+    "draw_comparison",
+    "draw_mechanism",
+    "draw_profile",
+    "km",
+    "picture_kind",
+]

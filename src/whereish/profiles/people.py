@@ -1,0 +1,151 @@
+"""The profiles of many people, one after the other: a folder of files, or one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whereish.errors import FormatError, InputError
+from whereish.files import unpacked_size
+from whereish.profiles.profile import Profile
+from whereish.profiles.tables import from_columns, read_profile
+
+_FILES = (".csv", ".tsv", ".json", ".geojson", ".parquet", ".pq")
+_ROWS = 200_000
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody's name, and their profile, or what is wrong with it."""
+
+    user: str
+    profile: Profile | None
+    problem: str | None = None
+
+
+class People:
+    """The people of a folder of profiles, or of a table with a column ``user``.
+
+    What can be wrong with all of it is found when it is opened; what is wrong with one person's
+    profile is theirs alone.
+
+    Raises
+    ------
+    InputError
+        If there is nobody, or somebody twice.
+    """
+
+    def __init__(self, path: str | Path, *, normalise: bool = False) -> None:
+        self._path, self._normalise = Path(path), normalise
+        if self._path.is_dir():
+            self._files = _people_of(self._path)
+            self.count = len(self._files)
+        elif self._path.is_file():
+            self._files = {}
+            self.count = self._count_rows()
+        else:
+            raise InputError(f"profiles must be a folder or a table that exists, got {path}")
+        if not self.count:
+            raise InputError(f"profiles must hold at least one person's, and {path} holds none")
+
+    def __iter__(self) -> Iterator[Person]:
+        if not self._path.is_dir():
+            yield from self._from_table()
+            return
+        for user, file in self._files.items():
+            try:
+                yield Person(user, read_profile(file, normalise=self._normalise))
+            except InputError as wrong:
+                yield Person(user, None, str(wrong))
+
+    def _scan(self) -> Any:
+        import polars as pl
+
+        if self._path.suffix.lower() in (".parquet", ".pq"):
+            table = pl.scan_parquet(self._path)
+        else:
+            table = pl.scan_csv(self._path, infer_schema=False)
+        return table.with_columns(pl.col("user").cast(pl.String))
+
+    def _count_rows(self) -> int:
+        import polars as pl
+
+        try:
+            unpacked_size(self._path)
+            told = self._scan().select(
+                pl.col("user").n_unique().alias("people"),
+                pl.col("user").rle_id().max().alias("runs"),
+                pl.col("user").is_null().any().alias("nameless"),
+            )
+            people, runs, nameless = told.collect().row(0)
+        except pl.exceptions.ColumnNotFoundError:
+            raise FormatError(
+                f"profiles must be a table with a column user, and {self._path} has none"
+            ) from None
+        except (pl.exceptions.PolarsError, OSError) as wrong:
+            raise FormatError(
+                f"profiles must be a Parquet or CSV table, and {self._path} is not one "
+                f"({type(wrong).__name__})"
+            ) from None
+        if nameless:
+            raise FormatError(f"profiles must name everybody: in {self._path} user is empty once")
+        if runs is not None and runs + 1 > people:
+            raise FormatError(
+                f"profiles must have everybody's rows together: in {self._path} somebody comes "
+                "twice, with others in between; sort the table by user"
+            )
+        return int(people)
+
+    def _from_table(self) -> Iterator[Person]:
+        import polars as pl
+
+        rest: pl.DataFrame | None = None
+        at = 0
+        while True:
+            piece = self._scan().slice(at, _ROWS).collect()
+            at += piece.height
+            last = piece.height < _ROWS
+            whole = piece if rest is None else pl.concat([rest, piece])
+            parts = whole.partition_by("user", maintain_order=True) if whole.height else []
+            rest = None if last or not parts else parts.pop()
+            for part in parts:
+                yield self._person(part)
+            if last:
+                return
+
+    def _person(self, rows: Any) -> Person:
+        user = str(rows["user"][0])
+        columns = rows.drop("user").to_dict(as_series=False)
+        try:
+            return Person(user, from_columns(columns, self._normalise))
+        except InputError as wrong:
+            return Person(user, None, " ".join(str(wrong).split()))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _people_of(folder: Path) -> dict[str, Path]:
+    """Return the profiles of a folder by the name of the file; nobody twice."""
+    found: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()):
+        if not file.is_file() or file.suffix.lower() not in _FILES or file.name.startswith("."):
+            continue
+        if not _is_text(file.name):
+            raise InputError(
+                f"profiles must have names in UTF-8, and one in {folder} has none: rename {file!r}"
+            )
+        if file.stem in found:
+            raise InputError(
+                f"profiles must be one a person: {found[file.stem].name} and {file.name} are both "
+                f"{file.stem}'s"
+            )
+        found[file.stem] = file
+    return found

@@ -1,0 +1,374 @@
+"""One person's profile: an area, a grid and the places picked from the person's own traces.
+
+The grid does not lie where its owner does: the plane touches the earth at a hundredth of a
+degree, and cells are counted from there, so that no centre of a cell is anybody's home.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whereish.errors import InputError, described
+from whereish.places import Array, LocalPlane, Places, as_number, as_whole, euclidean
+from whereish.profiles.cohorts import busiest_window
+from whereish.profiles.known_places import regions_of
+from whereish.profiles.profile import Profile
+from whereish.profiles.regions import (
+    ELSEWHERE,
+    FAR_KM,
+    PAPER_CELL_KM,
+    DegreeTiles,
+    Districts,
+    Ids,
+    Regions,
+    SquareCells,
+    as_cell_km,
+)
+from whereish.profiles.visits import ALL_DAY, PERIODS, Step, Visits, as_period, count_visits
+from whereish.traces.cleaning import Funnel
+from whereish.traces.source import Progress, Traces
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_FINE_KM = 0.1
+_TILES = 2000
+_FACTORS = (1, 2, 4, 8, 16)  # cells of 100, 200, 400, 800 and 1,600 m
+_WELL_COVERED = 0.9
+RADIUS_KM = 25.0
+SMOOTH_KM = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Portrait:
+    """A person's profile, and how much of the person's life it covers.
+
+    Attributes
+    ----------
+    profile
+        Places and prior.
+    user
+        Whose it is.
+    points, hours, days
+        How many points were counted (the same region in the same hour once), and in how many
+        hours of how many days anything was recorded.
+    in_area, at_places
+        Share of the recorded time in the area, and at the places: an hour counts as one, shared
+        out among the regions it was spent in.
+    visited
+        How many of the places the person was seen at; the others lie around them.
+    steps, funnel
+        What each step left, and what became of the rows that were read.
+    counted
+        "hours" or "points", see `count_visits`. Of points, shares are of points, and ``hours`` and
+        ``days`` are 0.
+    elsewhere
+        How many of the points were counted at none of the places.
+    """
+
+    profile: Profile
+    user: str
+    points: int
+    hours: int
+    days: int
+    in_area: float
+    at_places: float
+    visited: int
+    steps: tuple[Step, ...] = field(default=(), repr=False)
+    funnel: Funnel = field(default_factory=Funnel, repr=False)
+    counted: str = "hours"
+    elsewhere: int = 0
+
+
+def personal_profile(
+    traces: Traces | pl.DataFrame,
+    places: int = 50,
+    *,
+    zone: str = "UTC",
+    period: str | tuple[int, int] = ALL_DAY,
+    window_days: int | None = None,
+    regions: Regions | None = None,
+    cell_km: tuple[float, float] | None = None,
+    radius_km: float = RADIUS_KM,
+    smooth: float = 0.0,
+    count: str | None = None,
+    on: Profile | None = None,
+    progress: Progress | None = None,
+    cache: Path | None = None,
+) -> Portrait:
+    """Make one person's profile from the person's traces.
+
+    Parameters
+    ----------
+    places
+        How many. Where the person was seen at fewer, the ones around them are added, because
+        one hides among them too.
+    zone, period
+        By whose clock, and which hours of the day count.
+    window_days
+        Take only the so many days in a row with the most traces.
+    regions
+        Given regions; otherwise square cells around where the person is most of the time.
+    cell_km
+        Width and height of these cells; otherwise the smallest of 100, 200, 400, 800 and 1,600 m
+        with which the places cover 90 % of the time in the area, or the largest.
+    radius_km
+        How far the area reaches from its middle.
+    smooth
+        Share of the prior that is spread over places nearby: for times when one was not recorded.
+    count
+        "hours" or "points", see `count_visits`.
+    on
+        A profile whose places are taken as they are, instead of being chosen (``places``,
+        ``cell_km`` and ``radius_km`` then say nothing): for another period, or other traces, on
+        the same places. What is elsewhere is left out.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to count, or more than one person.
+    """
+    as_whole("places", places, 2)
+    _check_radius(radius_km)
+    check_smooth(smooth)
+    if regions is not None and cell_km is not None:
+        raise InputError("regions that are given have their size: leave cell_km out")
+    if on is not None and (regions is not None or cell_km is not None):
+        raise InputError("a profile has its places: leave regions and cell_km out")
+    around = fine = None
+    if on is not None:
+        regions = regions_of(on)
+    elif not isinstance(regions, SquareCells | Districts):
+        tiles = _counted(traces, DegreeTiles(), zone, count, progress, cache)
+        middle = find_middle(tiles, radius_km)
+        around = (middle, radius_km)
+        if regions is None and cell_km is None:
+            regions = fine = SquareCells(middle, (_FINE_KM, _FINE_KM))
+        elif regions is None:
+            regions = SquareCells(middle, as_cell_km(cell_km))
+    visits = _counted(traces, regions, zone, count, progress, cache)
+    if window_days is not None:
+        visits = busiest_window(visits, window_days)
+    if as_period(period) != PERIODS[ALL_DAY]:
+        visits = visits.then("in the period", visits.during(period))
+    if around is not None:
+        visits = nearby(visits, *around)
+    if fine is not None:
+        visits = _best_size(visits, fine, places)
+    if on is not None:
+        return _portrait_on(on, visits, smooth)
+    return portrait(visits, visits.users[0] if visits.users else "", places, smooth=smooth)
+
+
+def portrait(visits: Visits, user: str, places: int, *, smooth: float = 0.0) -> Portrait:
+    """Make the profile of one of the people that visits are of, at the person's own places."""
+    as_whole("places", places, 2)
+    check_smooth(smooth)
+    alone = visits.table.filter(user=user)
+    ids, counts = _most_visited(alone["region"].to_numpy(), places)
+    if len(ids) == 0:
+        raise InputError(
+            "traces must hold a point in the area and the period, got none: choose another area, "
+            "radius or period, or smaller regions"
+        )
+    share = _time_share(replace(visits, table=alone), ids)
+    more = visits.regions.around(ids, places - len(ids)) if len(ids) < places else ids[:0]
+    chosen = np.concatenate([ids, more])
+    if len(chosen) < 2:
+        raise InputError("a profile needs at least 2 places, and there is only one region")
+    prior = np.concatenate([counts, np.zeros(len(more))]) / counts.sum()
+    order = np.argsort(chosen, kind="stable")
+    where = visits.regions.places(chosen[order])
+    shapes = None if where.cell_km else tuple(visits.regions.shapes(chosen[order]))
+    profile = Profile(where, smoothed(prior[order], where, smooth), shapes)
+    area = _time_share(replace(visits, table=alone), None)
+    return Portrait(
+        profile, user, len(alone), _different(alone["hour"]), _different(alone["day"]), area, share,
+        len(ids), visits.steps, visits.funnel, visits.counted, len(alone) - int(counts.sum()),
+    )  # fmt: skip
+
+
+def _portrait_on(on: Profile, visits: Visits, smooth: float) -> Portrait:
+    """Count one person's visits at the places of a profile."""
+    table = visits.table
+    at = table["region"].to_numpy()
+    counts = np.bincount(at[at != ELSEWHERE], minlength=len(on.places)).astype(np.float64)
+    if counts.sum() == 0:
+        raise InputError(
+            "traces must hold a point at the places of the profile, in the period, got none"
+        )
+    prior = smoothed(counts / counts.sum(), on.places, smooth)
+    share = _time_share(visits, None)
+    return Portrait(
+        Profile(on.places, prior, on.regions, on.backdrop), visits.users[0], len(table),
+        _different(table["hour"]), _different(table["day"]), share, share,
+        int((counts > 0).sum()), visits.steps, visits.funnel, visits.counted,
+        int((at == ELSEWHERE).sum()),
+    )  # fmt: skip
+
+
+def _different(column: pl.Series) -> int:
+    return column.drop_nulls().n_unique()
+
+
+def area_cells(
+    traces: Traces | pl.DataFrame,
+    cell_km: tuple[float, float] = PAPER_CELL_KM,
+    radius_km: float = RADIUS_KM,
+    zone: str = "UTC",
+    *,
+    count: str | None = None,
+    progress: Progress | None = None,
+    cache: Path | None = None,
+) -> SquareCells:
+    """Return square cells over the area where people are most of the time."""
+    _check_radius(radius_km)
+    width, height = as_cell_km(cell_km)
+    tiles = count_visits(traces, DegreeTiles(), zone, count=count, progress=progress, cache=cache)
+    columns, rows = (2 * int(np.ceil(radius_km / side)) for side in (width, height))
+    corner = (-columns * width / 2, -rows * height / 2)
+    return SquareCells(find_middle(tiles, radius_km), (width, height), corner, columns, rows)
+
+
+def find_middle(visits: Visits, radius_km: float) -> LocalPlane:
+    """Return the hundredth of a degree around which most time was spent."""
+    import polars as pl
+
+    weights = _weighted(visits).group_by("region").agg(time=pl.col("share").sum()).sort("region")
+    if len(weights) == 0:
+        raise InputError("traces must hold at least one point that can be used, got none")
+    heaviest = weights.sort("time", "region", descending=[True, False]).head(_TILES).sort("region")
+    time = heaviest["time"].to_numpy()
+    lat, lon = DegreeTiles().middles(heaviest["region"].to_numpy())
+    near = _apart_km(lat, lon, lat[:, None], lon[:, None]) <= radius_km
+    best = int(np.argmax(near @ time))
+    east = (lon - lon[best] + 180) % 360 - 180  # the date line is an ordinary place
+    weight = near[best] * time / (near[best] @ time)
+    middle = (lon[best] + weight @ east + 180) % 360 - 180
+    return LocalPlane(round(float(weight @ lat), 2), round(float(middle), 2))
+
+
+def _apart_km(lat: Array, lon: Array, other_lat: Array, other_lon: Array) -> Array:
+    """Return distances on a sphere: good enough to tell near from far."""
+    a, b, c, d = (np.radians(angle) for angle in (lat, lon, other_lat, other_lon))
+    chord = np.sin((a - c) / 2) ** 2 + np.cos(a) * np.cos(c) * np.sin((b - d) / 2) ** 2
+    return np.asarray(2 * 6371.0 * np.arcsin(np.sqrt(np.clip(chord, 0, 1))))
+
+
+def smoothed(prior: Array, places: Places, share: float, reach_km: float = SMOOTH_KM) -> Array:
+    """Spread a share of a prior over places nearby, less the further away they are.
+
+    >>> spots = Places.from_xy([[0, 0], [0.5, 0], [9, 0]])
+    >>> smoothed(np.array([1.0, 0, 0]), spots, 0.1).round(3).tolist()
+    [0.973, 0.027, 0.0]
+    """
+    check_smooth(share)
+    if share == 0:
+        return np.asarray(prior)
+    near = np.exp(-euclidean(places) / reach_km)
+    spread = np.asarray(prior) @ (near / near.sum(axis=1, keepdims=True))
+    mixed = (1 - share) * np.asarray(prior) + share * spread
+    return np.asarray(mixed / mixed.sum())
+
+
+def _check_radius(radius_km: float) -> None:
+    if as_number("radius_km", radius_km, unit="km") > FAR_KM:
+        raise InputError(f"radius_km must be at most {FAR_KM:g} km, got {radius_km:g}")
+
+
+def check_smooth(share: float) -> None:
+    """Check the share of a prior that is to be spread."""
+    if not 0 <= as_number("smooth", share, above=-1) <= 1:
+        raise InputError(f"smooth must be a share from 0 to 1, got {described(share)}")
+
+
+def _counted(
+    traces: Traces | pl.DataFrame,
+    regions: Regions,
+    zone: str,
+    count: str | None,
+    progress: Progress | None,
+    cache: Path | None,
+) -> Visits:
+    """Count the visits of one person, and refuse several."""
+    visits = count_visits(traces, regions, zone, count=count, progress=progress, cache=cache)
+    people = visits.users
+    if len(people) > 1:
+        raise InputError(
+            f"traces must be of one person, got {len(people)}: name one (users=[{people[0]!r}], or "
+            f"--user {people[0]}), say that all are yours (person='me', or --one-person), or make "
+            "a profile of each (paper_profiles, or --group users)"
+        )
+    if not people:
+        seen = visits.funnel
+        reason = f": {seen.complaint()}" if seen.dropped or seen.broken else ""
+        if seen.kept:
+            reason = " of the people asked for"
+        raise InputError(f"traces must hold at least one point that can be used, got none{reason}")
+    return visits
+
+
+def nearby(visits: Visits, middle: LocalPlane, radius_km: float) -> Visits:
+    """Call elsewhere what is further from the middle than the area reaches."""
+    import polars as pl
+
+    ids = visits.table["region"].unique().sort().to_numpy()
+    ids = ids[ids != ELSEWHERE]
+    if len(ids) == 0:
+        return visits
+    lat, lon = np.asarray(visits.regions.places(ids).latlon).T
+    away = _apart_km(lat, lon, np.array(middle.lat), np.array(middle.lon))
+    far = pl.Series(ids[away > radius_km], dtype=pl.Int64)
+    region = pl.when(pl.col("region").is_in(far.implode())).then(ELSEWHERE)
+    table = visits.table.with_columns(region=region.otherwise(pl.col("region")))
+    return visits.then(f"within {radius_km:g} km, or elsewhere", _distinct(table))
+
+
+def _distinct(table: pl.DataFrame) -> pl.DataFrame:
+    return table.unique().sort("user", "hour", "region")
+
+
+def _best_size(visits: Visits, cells: SquareCells, places: int) -> Visits:
+    """Return the visits to the smallest cells of which some places cover the time well."""
+    import polars as pl
+
+    column, row = SquareCells.grid(visits.table["region"].to_numpy())
+    nowhere = visits.table["region"].to_numpy() == ELSEWHERE
+    for factor in _FACTORS:
+        ids = np.where(nowhere, ELSEWHERE, cells.numbered(column // factor, row // factor))
+        table = _distinct(visits.table.with_columns(region=pl.Series(ids)))
+        coarse = replace(visits, table=table, regions=cells.coarser(factor))
+        best, _ = _most_visited(table["region"].to_numpy(), places)
+        if _time_share(coarse, best) >= _WELL_COVERED * _time_share(coarse, None):
+            break
+    return coarse
+
+
+def _most_visited(regions: Ids, places: int) -> tuple[Ids, Array]:
+    ids, counts = np.unique(regions[regions != ELSEWHERE], return_counts=True)
+    best = np.lexsort((ids, -counts))[:places]
+    return ids[best], counts[best].astype(np.float64)
+
+
+def _weighted(visits: Visits) -> pl.DataFrame:
+    """Share every hour out among the regions it was spent in."""
+    import polars as pl
+
+    if visits.counted == "points":
+        return visits.table.with_columns(share=pl.lit(1.0))
+    return visits.table.with_columns(share=1 / pl.len().over("user", "hour"))
+
+
+def _time_share(visits: Visits, ids: Ids | None) -> float:
+    """Return the share of the recorded hours in some regions (None: in any)."""
+    import polars as pl
+
+    there = pl.col("region") != ELSEWHERE
+    if ids is not None:
+        there = pl.col("region").is_in(pl.Series(ids, dtype=pl.Int64).implode())
+    told = _weighted(visits).select((pl.col("share") * there).sum() / pl.col("share").sum())
+    return float(told.item() or 0.0)

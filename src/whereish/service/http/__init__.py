@@ -1,0 +1,1 @@
+"""The HTTP API: endpoints, limits around every request, connections."""

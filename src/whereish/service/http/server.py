@@ -1,0 +1,164 @@
+"""Listen: bind, start the queue, answer until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, cast
+
+import uvicorn
+
+from whereish.errors import InputError
+from whereish.service.http.app import Service, create_app
+from whereish.service.http.connections import open_files
+from whereish.service.http.protocol import Wire
+from whereish.service.settings import SEND_BUFFER, Settings, private_folder
+from whereish.service.workers.process import leave_no_core
+
+_LOOK_S = 1.0
+
+
+class _Server(uvicorn.Server):
+    """A server that ends when asked, without raising the signal once more."""
+
+    service: Service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Have open streams end as well."""
+        self.service.stopping = True
+        super().handle_exit(sig, frame)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+
+def serve(settings: Settings, ready: Callable[[str], object]) -> None:
+    """Serve until interrupted.
+
+    Parameters
+    ----------
+    ready
+        Called with the address when requests are answered.
+
+    Raises
+    ------
+    InputError
+        If it would be reachable from elsewhere without keys; if the address is taken; if another
+        server uses the folder.
+    """
+    os.umask(0o077)
+    leave_no_core()
+    _many_connections()
+    private_folder(settings.folder)
+    with _alone(settings.folder, settings.database is None), _listen(settings) as listening:
+        address = listening.getsockname()
+        settings = replace(settings, port=address[1])
+        app, service = create_app(settings)
+        if not settings.is_local and not service.keys.exist:
+            raise InputError(
+                f"host must be this machine's own (127.0.0.1) as long as there are no keys, got "
+                f"{settings.host}: whereish keys add NAME makes one"
+            )
+        service.queue.start()
+        shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, server_header=False, lifespan="off",
+            timeout_graceful_shutdown=3, backlog=min(1024, (open_files() or 4096) // 4), ws="none",
+            proxy_headers=False, http=cast(Any, partial(Wire, connections=service.connections)),
+        )  # fmt: skip
+        server = _Server(config)
+        server.service = service
+        # What was loaded stays: looking through it for garbage would stop everything for 0.1 s.
+        gc.collect()
+        gc.freeze()
+        sys.setswitchinterval(0.0005)  # no thread of the queue keeps an answer waiting
+
+        async def run() -> None:
+            async def tell() -> None:
+                while not server.started:
+                    await asyncio.sleep(0.01)
+                ready(f"http://{shown}:{settings.port}")
+
+            async def look_after_connections() -> None:
+                while True:
+                    await asyncio.sleep(_LOOK_S)
+                    service.connections.check(asyncio.get_running_loop().time())
+
+            beside = [asyncio.create_task(tell()), asyncio.create_task(look_after_connections())]
+            await server.serve(sockets=[listening])
+            for task in beside:
+                task.cancel()
+
+        try:
+            with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+                runner.run(run())
+        finally:
+            service.queue.stop()
+
+
+def _many_connections() -> None:
+    """Allow as many open connections as the operating system lets us."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, embedded: bool) -> Iterator[IO[str] | None]:
+    """Hold the folder, so that no second server uses its embedded database."""
+    if not embedded:
+        yield None
+        return
+    with (folder / "lock").open("a+") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"folder must be used by one server at a time, and another one uses {folder}: "
+                "give --folder, or --database for several servers"
+            ) from None
+        yield stream
+
+
+@contextlib.contextmanager
+def _listen(settings: Settings) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        listening.bind((settings.host, settings.port))
+        os.set_inheritable(listening.fileno(), False)
+    except socket.gaierror:
+        listening.close()
+        raise InputError(
+            "host must be an address of this machine, like 127.0.0.1 or 0.0.0.0, got "
+            f"{settings.host}"
+        ) from None
+    except (OSError, OverflowError) as wrong:
+        listening.close()
+        said = getattr(wrong, "strerror", None) or wrong
+        raise InputError(
+            f"host and port must be free, and {settings.host}:{settings.port} is not: {said}"
+        ) from None
+    try:
+        yield listening
+    finally:
+        listening.close()

@@ -1,0 +1,89 @@
+"""The page, and what it loads: all of it from here, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from whereish.service.http.middleware import Refusal, answer
+from whereish.service.settings import Settings
+
+PAGE = Path(__file__).parent.parent / "page"
+_DOCS = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Whereish: HTTP API</title>
+<link rel="stylesheet" href="/assets/vendor/swagger-ui.css">
+<div id="api"></div>
+<script src="/assets/vendor/swagger-ui-bundle.js"></script>
+<script src="/assets/docs.js"></script>
+</html>
+"""
+
+
+@cache
+def _city() -> bytes:
+    """Return the embedded city, for the page to begin with."""
+    from whereish.profiles import embedded_city
+
+    city = embedded_city()
+    latlon, backdrop = city.places.latlon, city.backdrop
+    if latlon is None or backdrop is None:
+        raise RuntimeError("the embedded city lies on the earth")
+    told = {
+        "name": "Paris, a made-up person",
+        "latlon": latlon.round(7).tolist(),
+        "cell_km": city.places.cell_km,
+        "prior": city.prior.tolist(),
+        "lines": backdrop.lines,
+        "names": [{"name": name, "latlon": [lat, lon]} for name, lat, lon in backdrop.names],
+    }
+    return json.dumps(told).encode()
+
+
+def add_page(app: FastAPI, settings: Settings) -> None:
+    """Add the page, what it loads, the embedded city and the API's documentation."""
+    fresh = {"cache-control": "no-cache"}
+
+    @app.head("/city.json", include_in_schema=False)
+    @app.get("/city.json", include_in_schema=False)
+    async def embedded() -> Response:
+        return answer(200, await run_in_threadpool(_city), fresh)
+
+    @app.head("/", include_in_schema=False)
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        if not (PAGE / "vendor" / "stamp").exists():
+            raise Refusal(503, "page", "the page is not built: python hatch_build.py", "page")
+        return FileResponse(PAGE / "index.html", headers=fresh)
+
+    @app.head("/favicon.ico", include_in_schema=False)
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def icon() -> Response:
+        return Response(status_code=204)
+
+    @app.head("/docs", include_in_schema=False)
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return Response(_DOCS, 200, fresh, "text/html")
+
+    tiles = settings.tiles
+    if tiles is not None and "://" not in tiles:
+
+        @app.head("/tiles.pmtiles", include_in_schema=False)
+        @app.get("/tiles.pmtiles", include_in_schema=False)
+        async def local_tiles() -> Response:
+            return FileResponse(tiles, headers=fresh)
+
+    class Assets(StaticFiles):
+        def file_response(self, *args: Any, **kwargs: Any) -> Response:
+            made = super().file_response(*args, **kwargs)
+            made.headers["cache-control"] = "no-cache"
+            return made
+
+    app.mount("/assets", Assets(directory=PAGE, check_dir=False), name="assets")

@@ -1,0 +1,1 @@
+"""Durable jobs: the store, the queue, what is sealed."""

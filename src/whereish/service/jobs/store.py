@@ -1,0 +1,371 @@
+"""Jobs in the database: accepted once, built once, forgotten when told to or when their time is up.
+
+The recipe is kept, sealed, until the job has ended, and not a moment longer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from whereish.errors import GuaranteeError, InputError, WhereishError
+from whereish.mechanisms import Plan
+from whereish.service.jobs.database import Database
+from whereish.service.jobs.model import (
+    DONE,
+    FAILED,
+    FINAL,
+    OPEN,
+    PARKED,
+    QUEUED,
+    RUNNING,
+    Job,
+    Known,
+)
+from whereish.service.jobs.sealing import WRONG_SECRET, Seal
+from whereish.service.settings import Limits
+from whereish.spec import Recipe
+
+DEATHS = 3
+
+_COLUMNS = "id, state, created, about, progress, error, etag"
+
+
+class TooMuchError(WhereishError):
+    """There is no room for another job now."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Jobs:
+    """The jobs of a service. Whatever is asked for is asked for by a client, and is its own."""
+
+    def __init__(self, database: Database, seal: Seal, limits: Limits) -> None:
+        self._database = database
+        self._seal = seal
+        self._limits = limits
+        self.known = Known(keeps=database.embedded)
+        self._told_at: dict[str, float] = {}
+        self._accepting = threading.Lock()
+
+    def accepted(self, client: str, name: str, body: bytes) -> Job | None:
+        """Return the job that was accepted under this Idempotency-Key before.
+
+        Raises
+        ------
+        InputError
+            If it was used for another recipe.
+        """
+        found = self._accepted(self._database.read, client, name, body)
+        return None if found is None else self.get(client, found)
+
+    def _accepted(
+        self, run: Callable[..., Iterable[Any]], client: str, name: str, body: bytes
+    ) -> str | None:
+        rows = list(
+            run(
+                "SELECT body, job FROM once WHERE client = ? AND name = ?",
+                (client, self._seal.digest(name.encode())),
+            )
+        )
+        if rows and rows[0][0] != self._seal.digest(body):
+            raise InputError(
+                "Idempotency-Key must be new for a new recipe, and this one was used for another",
+                "Idempotency-Key",
+            )
+        return rows[0][1] if rows else None
+
+    def accept(
+        self, client: str, recipe: Recipe, plan: Plan, body: bytes, name: str | None
+    ) -> tuple[Job, bool]:
+        """Keep a recipe as a job, and tell whether it is new.
+
+        Raises
+        ------
+        TooMuchError
+            If the queue is full.
+        """
+        about = {
+            "places": len(recipe.places),
+            "outputs": recipe.reports,
+            "method": recipe.method,
+            "epsilon_per_km": recipe.epsilon_per_km,
+            "estimate": {"seconds": round(plan.seconds, 3), "memory_gb": round(plan.memory_gb, 3)},
+        }
+        id_, now = secrets.token_urlsafe(18), time.time()
+        sealed = self._seal.close(body, id_)
+        # One at a time in this process, and so in line for the database, and not in its way.
+        with self._accepting, self._database.transaction() as run:
+            if not self._database.embedded:
+                run("LOCK TABLE once IN SHARE ROW EXCLUSIVE MODE")
+            known = None if name is None else self._accepted(run, client, name, body)
+            if known is None:
+                self._check_room(run, client)
+                run(
+                    "INSERT INTO jobs (client, id, state, created, changed, about, recipe) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (client, id_, QUEUED, now, now, json.dumps(about), sealed),
+                )
+                if name is not None:
+                    once = (client, self._seal.digest(name.encode()), self._seal.digest(body), id_)
+                    run("INSERT INTO once VALUES (?, ?, ?, ?)", once)
+        if known is not None:
+            job = self.get(client, known)
+            if job is None:
+                raise InputError("the job of this Idempotency-Key was deleted just now", "id")
+            return job, False
+        return Job(id_, QUEUED, now, about), True
+
+    def _check_room(self, run: Any, client: str) -> None:
+        ((waiting,),) = run("SELECT COUNT(*) FROM jobs WHERE state = ?", (QUEUED,)).fetchall()
+        if waiting >= self._limits.queue:
+            raise TooMuchError(f"the queue is full: {waiting} jobs are waiting", 10)
+        ((own,),) = run("SELECT COUNT(*) FROM jobs WHERE client = ?", (client,)).fetchall()
+        if own >= self._limits.jobs_per_key:
+            raise TooMuchError(
+                f"there are {own} jobs of this key already: delete those whose file you have", 10
+            )
+
+    def waiting(self, client: str) -> int:
+        """Return how many jobs of a client have not ended."""
+        ((count,),) = self._database.read(
+            "SELECT COUNT(*) FROM jobs WHERE client = ? AND state IN (?, ?)", (client, *OPEN)
+        )
+        return int(count)
+
+    def get(self, client: str, id_: str) -> Job | None:
+        """Return a job, if there is one and it is this client's.
+
+        Somebody else's is looked for, and not found, exactly like one that never was.
+        """
+        mark = self.known.mark
+        rows = self._database.read(
+            f"SELECT {_COLUMNS} FROM jobs WHERE client = ? AND id = ?",  # noqa: S608
+            (client, id_),
+        )
+        if not rows:
+            return None
+        job = self._job(rows[0])
+        self.known.keep(client, job, mark)
+        return job
+
+    def _job(self, row: tuple[Any, ...]) -> Job:
+        id_, state, created, about, progress, error, etag = row
+        far = self.known.far(id_) if state == RUNNING else None
+        if far is None and progress is not None:
+            far = json.loads(progress)
+        wrong = None if error is None else json.loads(error)
+        return Job(id_, state, created, json.loads(about), far, wrong, etag)
+
+    def file(self, client: str, id_: str) -> bytes | None:
+        """Return a job's file, if it is done.
+
+        Raises
+        ------
+        GuaranteeError
+            If it is not, to the bit, the one that was certified.
+        """
+        rows = self._database.read(
+            "SELECT etag, file FROM jobs WHERE client = ? AND id = ? AND state = ?",
+            (client, id_, DONE),
+        )
+        if not rows:
+            return None
+        content = self._seal.open(bytes(rows[0][1]), f"file {id_}")
+        if hashlib.sha256(content).hexdigest() != rows[0][0]:
+            raise GuaranteeError("the file was changed since it was certified: it is withheld")
+        return content
+
+    def delete(self, client: str, id_: str) -> bool:
+        """Forget a job and everything about it; tell whether there was one.
+
+        Its id is kept among the deleted until `buried` is told that the queue has forgotten it.
+        """
+
+        def work(run: Any) -> bool:
+            run("DELETE FROM once WHERE client = ? AND job = ?", (client, id_))
+            if not run("DELETE FROM jobs WHERE client = ? AND id = ?", (client, id_)).rowcount:
+                return False
+            run("INSERT INTO gone VALUES (?) ON CONFLICT DO NOTHING", (id_,))
+            return True
+
+        if not self._database.erase(work):
+            return False
+        self._forget(id_)
+        self._wipe()
+        return True
+
+    def _wipe(self) -> None:
+        """Leave nothing of what was deleted in the files; who reads just now is soon done."""
+        for _ in range(40):
+            if self._database.wipe():
+                return
+            time.sleep(0.05)
+
+    def _forget(self, id_: str) -> None:
+        self.known.forget(id_)
+        self._told_at.pop(id_, None)
+
+    # --- what the workers do ------------------------------------------------------------------
+
+    def claim(self, id_: str, owner: str) -> bytes | None:
+        """Take a job to build it; return its sealed recipe, or None if nothing is left to do."""
+        with self._database.transaction() as run:
+            mine = run(
+                "UPDATE jobs SET state = ?, owner = ?, changed = ? "
+                "WHERE id = ? AND state IN (?, ?)",
+                (RUNNING, owner, time.time(), id_, *OPEN),
+            ).rowcount
+            if not mine:
+                return None
+            ((sealed,),) = run("SELECT recipe FROM jobs WHERE id = ?", (id_,)).fetchall()
+        self.known.forget(id_)
+        return bytes(sealed)
+
+    def unsealed(self, id_: str, sealed: bytes) -> bytes:
+        """Open a recipe that was claimed."""
+        return self._seal.open(sealed, id_)
+
+    def tell(self, id_: str, progress: dict[str, Any]) -> None:
+        """Say how far a solve has come."""
+        self.known.tell(id_, progress)
+        now = time.monotonic()
+        if not self._database.embedded and now - self._told_at.get(id_, 0.0) > 1.0:
+            self._told_at[id_] = now
+            self._database.write(
+                "UPDATE jobs SET progress = ?, changed = ? WHERE id = ? AND state = ?",
+                (json.dumps(progress), time.time(), id_, RUNNING),
+            )
+
+    def is_wanted(self, id_: str, owner: str) -> bool:
+        """Tell whether a job is still there, and still this owner's to build."""
+        return bool(
+            self._database.read("SELECT 1 FROM jobs WHERE id = ? AND owner = ?", (id_, owner))
+        )
+
+    def finish(self, id_: str, owner: str, etag: str, file: bytes, result: dict[str, Any]) -> bool:
+        """Keep the file of a job, and nothing of its recipe. Only its owner can, and only once."""
+        return self._end(
+            id_, owner, DONE,
+            progress=json.dumps(result), etag=etag, file=self._seal.close(file, f"file {id_}"),
+        )  # fmt: skip
+
+    def fail(self, id_: str, owner: str, error: dict[str, Any]) -> bool:
+        """End a job with an error."""
+        return self._end(id_, owner, FAILED, error=json.dumps(error))
+
+    def died(self, id_: str, owner: str) -> bool:
+        """Count a worker that died over a job; tell whether the job is parked now."""
+        message = (
+            f"the worker died {DEATHS} times over this recipe, so that it is not tried again: it "
+            "may need more memory than there is; delete it, and try fewer places or a dilation"
+        )
+        error = json.dumps({"code": "parked", "message": message, "field": "places"})
+        with self._database.transaction() as run:
+            run("UPDATE jobs SET deaths = deaths + 1 WHERE id = ? AND owner = ?", (id_, owner))
+            parked = run(
+                "UPDATE jobs SET state = ?, changed = ?, recipe = NULL, error = ? "
+                "WHERE id = ? AND owner = ? AND deaths >= ?",
+                (PARKED, time.time(), error, id_, owner, DEATHS),
+            ).rowcount
+        self._forget(id_)
+        if parked:
+            self._wipe()
+        return bool(parked)
+
+    def _end(self, id_: str, owner: str, state: str, **columns: Any) -> bool:
+        names = "".join(f", {name} = ?" for name in columns)
+        ended = self._database.write(
+            f"UPDATE jobs SET state = ?, changed = ?, recipe = NULL{names} "  # noqa: S608
+            "WHERE id = ? AND owner = ? AND state = ?",
+            (state, time.time(), *columns.values(), id_, owner, RUNNING),
+        )
+        self._forget(id_)
+        if ended:
+            self._wipe()
+        return bool(ended)
+
+    # --- housekeeping -------------------------------------------------------------------------
+
+    def open_since(self, age_s: float) -> list[str]:
+        """Return the ids of jobs that have not ended, and did not change for so long."""
+        rows = self._database.read(
+            "SELECT id FROM jobs WHERE state IN (?, ?) AND changed <= ?",
+            (*OPEN, time.time() - age_s),
+        )
+        return [id_ for (id_,) in rows]
+
+    def expire(self, retention_s: float) -> list[str]:
+        """Forget jobs that ended so long ago, and return their ids."""
+        old = self._database.read(
+            "SELECT client, id FROM jobs WHERE state IN (?, ?, ?) AND changed < ?",
+            (*FINAL, time.time() - retention_s),
+        )
+        # One by one: on a full disk there may be room for one only.
+        return [id_ for client, id_ in old if self.delete(client, id_)]
+
+    def ids(self) -> set[str]:
+        """Return the ids of all jobs."""
+        return {id_ for (id_,) in self._database.read("SELECT id FROM jobs")}
+
+    def keep_reserve(self) -> None:
+        """Keep room on the disk to delete with."""
+        self._database.keep_reserve()
+
+    def gone(self) -> list[str]:
+        """Return the ids of deleted jobs that the queue may still know, and forget them here."""
+        ids = [id_ for (id_,) in self._database.read("SELECT id FROM gone")]
+        for id_ in ids:
+            self._forget(id_)
+        return ids
+
+    def buried(self, ids: list[str]) -> None:
+        """Forget that these were ever there: the queue has forgotten them."""
+
+        def work(run: Any) -> None:
+            for id_ in ids:
+                run("DELETE FROM gone WHERE id = ?", (id_,))
+
+        self._database.erase(work)
+        self._wipe()
+
+    def check_seal(self) -> None:
+        """Raise InputError unless what is in the database was sealed with the same secret."""
+        mine = self._seal.digest(b"whereish")
+        with self._database.transaction() as run:
+            found = run("SELECT digest FROM sealed_with").fetchall()
+            if not found:
+                run("INSERT INTO sealed_with VALUES (?)", (mine,))
+        if found and found[0][0] != mine:
+            raise InputError(WRONG_SECRET)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many jobs are in which state."""
+        rows = self._database.read("SELECT state, COUNT(*) FROM jobs GROUP BY state")
+        return dict.fromkeys((*OPEN, *FINAL), 0) | {state: int(n) for state, n in rows}
+
+    def alive(self, server: str, silent_s: float) -> list[str]:
+        """Say that a server lives; return those that have been silent for so long."""
+        now = self._database.now
+        with self._database.transaction() as run:
+            run(
+                f"INSERT INTO servers VALUES (?, {now}) "  # noqa: S608
+                f"ON CONFLICT (name) DO UPDATE SET seen = {now}",
+                (server,),
+            )
+            lost = run(
+                f"SELECT name FROM servers WHERE seen < {now} - ?",  # noqa: S608
+                (silent_s,),
+            ).fetchall()
+        return [name for (name,) in lost]
+
+    def mourned(self, server: str) -> None:
+        """Forget a server whose jobs have been taken over."""
+        self._database.write("DELETE FROM servers WHERE name = ?", (server,))

@@ -1,0 +1,1 @@
+"""The structured solver: an interior-point method for the least-loss program."""

@@ -1,0 +1,80 @@
+"""What was worked out once need not be again: kept by content, for its owner only, and deletable.
+
+What is kept of traces says where people are. It lies in a folder that only its owner may enter, in
+files named by a digest of the traces' content, and goes when it is 30 days old or on `forget`.
+A file that somebody else may have put there is not read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import time
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whereish.errors import InputError
+from whereish.files import make_folder, read_own, write_whole
+
+if TYPE_CHECKING:
+    from whereish.traces.source import Traces
+
+_SUFFIX = ".kept"
+_OLD_S = 30 * 24 * 3600
+
+
+def cache_folder() -> Path:
+    """Return where things are kept: ``WHEREISH_CACHE``, or ``whereish`` in the user's cache."""
+    named = os.environ.get("WHEREISH_CACHE")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "whereish"
+
+
+def place_for(folder: Path, traces: Traces, key: Any) -> Path:
+    """Return the file that holds what these traces, and how they are counted, come to."""
+    told = json.dumps([traces.digest(), key], sort_keys=True)
+    return folder / (hashlib.blake2b(told.encode(), digest_size=20).hexdigest() + _SUFFIX)
+
+
+def cached(file: Path) -> bytes | None:
+    """Return what was kept in a file, or None if nothing was, or not all of it is there."""
+    content = read_own(file)
+    if content is None:
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(file, follow_symlinks=False)
+    whole = zlib.crc32(content[4:]) == int.from_bytes(content[:4], "big")
+    return content[4:] if whole and len(content) > 4 else None
+
+
+def keep(file: Path, content: bytes) -> None:
+    """Keep something; what cannot be kept is worked out again next time."""
+    try:
+        make_folder(file.parent)
+        if file.parent.stat().st_mode & stat.S_IWOTH:
+            return  # nothing in there could be believed
+        mark = zlib.crc32(content).to_bytes(4, "big")
+        write_whole(file, mark + content, private=True)
+        for other in file.parent.glob(f"*{_SUFFIX}"):
+            if time.time() - other.stat().st_mtime > _OLD_S:
+                other.unlink()
+    except (OSError, InputError):
+        return
+
+
+def forget(folder: Path) -> int:
+    """Delete all that is kept, and say how many things that was."""
+    files = list(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else []
+    left = list(folder.glob(f".*{_SUFFIX}.*")) if folder.is_dir() else []  # by who was killed
+    for file in files + left:
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as wrong:
+            raise InputError(f"{file} cannot be deleted: {wrong.strerror}") from None
+    return len(files)

@@ -1,0 +1,165 @@
+"""Google's location histories: Takeout's two forms, and the phone's Timeline in two dialects.
+
+A stay of some hours is a point at its beginning, at its end and at every quarter of an hour
+between: hours are what is counted, and a stay is one trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from whereish.traces.jsonstream import elements
+
+_LONGEST_STAY_S = 400 * 24 * 3600
+_QUARTER_S = 900
+
+
+def google_points(file: Path) -> Iterator[tuple[Any, Any, Any, int]]:
+    """Yield the points of a Google location history, whichever of its forms it has.
+
+    Takeout's ``Records.json`` and its semantic months, and the phone's Timeline export of Android
+    and iOS.
+    """
+    for key, item, line in elements(file):
+        if isinstance(item, dict):
+            for time, lat, lon in _GOOGLE.get(key, _nothing)(item):
+                yield time, lat, lon, line
+
+
+Where = tuple[Any, Any]
+Stamped = tuple[Any, Any, Any]
+
+
+def _nothing(_: dict[str, Any]) -> Iterator[Stamped]:
+    return iter(())
+
+
+def _record(item: dict[str, Any]) -> Iterator[Stamped]:
+    yield (_stamp(item, "timestamp"), *_e7(item))
+
+
+def _semantic(item: dict[str, Any]) -> Iterator[Stamped]:
+    """Read a stay or a journey of the semantic months."""
+    stay, way = _part(item, "placeVisit"), _part(item, "activitySegment")
+    if stay:
+        during = _part(stay, "duration")
+        begin, end = _stamp(during, "startTimestamp"), _stamp(during, "endTimestamp")
+        where = _e7(_part(stay, "location"))
+        if where == (None, None):
+            where = _e7(stay, "centerLatE7", "centerLngE7")
+        yield from _stay(begin, end, where)
+        for child in _list(stay, "childVisits"):
+            if isinstance(child, dict):
+                yield from _semantic({"placeVisit": child})
+    if way:
+        during = _part(way, "duration")
+        yield (_stamp(during, "startTimestamp"), *_e7(_part(way, "startLocation")))
+        for point in _list(_part(way, "simplifiedRawPath"), "points"):
+            if isinstance(point, dict):
+                yield (_stamp(point, "timestamp"), *_e7(point, "latE7", "lngE7"))
+        yield (_stamp(during, "endTimestamp"), *_e7(_part(way, "endLocation")))
+
+
+def _segment(item: dict[str, Any]) -> Iterator[Stamped]:
+    """Read a segment of the phone's Timeline, of Android or of iOS."""
+    begin, end = item.get("startTime"), item.get("endTime")
+    if "visit" in item:
+        place = _part(_part(item, "visit"), "topCandidate").get("placeLocation")
+        yield from _stay(begin, end, _spoken(place))
+    if "activity" in item:
+        way = _part(item, "activity")
+        yield (begin, *_spoken(way.get("start")))
+        yield (end, *_spoken(way.get("end")))
+    for point in _list(item, "timelinePath"):
+        if isinstance(point, dict):
+            when = point.get("time")
+            if when is None:
+                when = _later(begin, point.get("durationMinutesOffsetFromStartTime"))
+            yield (when, *_spoken(point.get("point")))
+
+
+def _signal(item: dict[str, Any]) -> Iterator[Stamped]:
+    seen = _part(item, "position")
+    if seen:
+        yield (seen.get("timestamp"), *_spoken(seen.get("LatLng", seen.get("latLng"))))
+
+
+_GOOGLE: dict[str, Callable[[dict[str, Any]], Iterator[Stamped]]] = {
+    "locations": _record,
+    "timelineObjects": _semantic,
+    "semanticSegments": _segment,
+    "rawSignals": _signal,
+    "": _segment,  # iOS: the segments alone
+}
+_SPOKEN = re.compile(r"\s*(?:geo:)?\s*(-?[0-9.]+)\s*°?\s*,\s*(-?[0-9.]+)\s*°?\s*")
+
+
+def _part(item: dict[str, Any], name: str) -> dict[str, Any]:
+    value = item.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _list(item: dict[str, Any], name: str) -> list[Any]:
+    value = item.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _spoken(value: Any) -> Where:
+    """Read "48.85°, 2.35°", "geo:48.85,2.35" or a mapping with such a ``latLng``."""
+    if isinstance(value, dict):
+        value = value.get("latLng", value.get("LatLng"))
+    match = _SPOKEN.fullmatch(value) if isinstance(value, str) else None
+    return (match.group(1), match.group(2)) if match else (None, None)
+
+
+def _e7(item: dict[str, Any], lat: str = "latitudeE7", lon: str = "longitudeE7") -> Where:
+    """Read degrees times ten million; some exports have negative ones wrapped round at 2^32."""
+    found: list[float | None] = []
+    for name, limit in ((lat, 900_000_000), (lon, 1_800_000_000)):
+        value = item.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**40:
+            value = value - 2**32 if limit < value < 2**32 else value
+            found.append(value / 1e7)
+        else:
+            found.append(None)
+    return found[0], found[1]
+
+
+def _stamp(item: dict[str, Any], name: str) -> Any:
+    """Return a time as text, or as the milliseconds that older exports have."""
+    return item.get(name, item.get(name + "Ms"))
+
+
+def _later(begin: Any, minutes: Any) -> float | None:
+    start = _seconds(begin)
+    try:
+        return None if start is None else start + 60 * float(minutes)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _seconds(when: Any) -> float | None:
+    try:
+        if str(when).isdigit():
+            return float(when) / (1000 if len(str(when)) > 11 else 1)
+        moment = datetime.fromisoformat(str(when))
+        return moment.timestamp() if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _stay(begin: Any, end: Any, where: Where) -> Iterator[Stamped]:
+    """Yield a stay: its beginning, its last second, and every quarter of an hour between."""
+    yield (begin, *where)
+    first, last = _seconds(begin), _seconds(end)
+    if first is None or last is None or not 1 < last - first < _LONGEST_STAY_S:
+        return
+    quarter = first // _QUARTER_S * _QUARTER_S + _QUARTER_S
+    while quarter < last - 1:
+        yield (quarter, *where)
+        quarter += _QUARTER_S
+    yield (last - 1, *where)

@@ -1,0 +1,388 @@
+"""Traces: who was where and when, read from the files that people and researchers have.
+
+Whatever the format, what comes out are batches of one table: ``user`` (text), ``time`` (UTC),
+``lat`` and ``lon`` (degrees). A batch is a person, some files or a part of one, never the whole
+set. Rows that cannot be used are dropped, counted, and told by file and line; no message holds a
+coordinate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import zlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from whereish.errors import FormatError, InputError, described
+from whereish.parallel import ahead, cores
+from whereish.traces.cleaning import COLUMNS, Funnel, clean, schema
+from whereish.traces.detection import (
+    FILES_A_BATCH,
+    KINDS,
+    batches_of,
+    grouped,
+    kind_by_name,
+    kind_of,
+    listed,
+    recognised,
+    size_of,
+    whose_file,
+)
+from whereish.traces.readers import tables as formats
+from whereish.traces.readers.documents import document_frames
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_TEXTS = ("geolife", "t-drive", "csv")  # many files of these are read at once
+# T-Drive's clock is Beijing's; GPX and Google say theirs; GeoLife's is Greenwich.
+_CLOCKS = {"t-drive": "Asia/Shanghai"}
+Made = TypeVar("Made")
+Progress = Callable[[int, int, int], object]
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Traces in files, read batch by batch.
+
+    Attributes
+    ----------
+    kind
+        One of `KINDS`.
+    groups
+        Whose they are, where the files' places tell, and the files of each batch.
+    columns
+        What the columns of a table are called.
+    zone
+        The time zone of times that do not say theirs.
+    person
+        All of it is this person's, whatever the files say.
+    users
+        Read only these people.
+    strict
+        Rows and files that cannot be used are an error.
+    left_out
+        How many files of other kinds there are, by kind.
+    unnamed
+        Files whose names are no text, and which are not read.
+    timed
+        Whether a row needs a time: not where points are counted, see `count_visits`.
+    """
+
+    kind: str
+    groups: tuple[tuple[str | None, tuple[Path, ...]], ...] = field(repr=False)
+    columns: dict[str, str] | None = None
+    zone: str = "UTC"
+    person: str | None = None
+    users: frozenset[str] | None = None
+    strict: bool = False
+    root: Path = field(default=Path("."), repr=False)
+    left_out: dict[str, int] = field(default_factory=dict, repr=False)
+    unnamed: tuple[str, ...] = field(default=(), repr=False)
+    timed: bool = True
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files, in the order in which they are read."""
+        return tuple(file for _, files in self.groups for file in files)
+
+    @property
+    def tells_people(self) -> bool:
+        """Whether the data itself says whose each point is."""
+        if self.kind in ("geolife", "t-drive"):
+            return True
+        if self.kind not in ("csv", "parquet"):
+            return False
+        first: FormatError | None = None
+        told = []
+        for file in self.files[:FILES_A_BATCH]:
+            try:
+                found = formats.find_columns(self.kind, file, self.columns, self.timed)
+                told.append(found.user is not None)
+            except FormatError as wrong:
+                first = first or FormatError(f"{file} cannot be read: {wrong}")
+        if not told:
+            raise first or FormatError(f"{self.root} has no {self.kind} traces")
+        return any(told)
+
+    def batches(
+        self, funnel: Funnel | None = None, progress: Progress | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """Yield polars tables with the columns user, time, lat and lon.
+
+        Parameters
+        ----------
+        funnel
+            Is filled in as batches are read.
+        progress
+            Called with files done, files in all, and rows so far.
+
+        Raises
+        ------
+        FormatError
+            If the traces were opened with ``strict`` and something cannot be used.
+        """
+        for batch in self.map(lambda table: table, funnel, progress):
+            if len(batch):
+                yield batch
+
+    def map(
+        self,
+        function: Callable[[pl.DataFrame], Made],
+        funnel: Funnel | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Made]:
+        """Yield what a function makes of each batch, in order; it is called on every core."""
+        funnel = Funnel() if funnel is None else funnel
+        funnel.broken += [(name, "a name that is no text") for name in self.unnamed]
+        if self.strict and self.unnamed:
+            raise FormatError(funnel.complaint())
+        files, rows_before = len(self.files), funnel.rows
+        for made, seen in ahead(self.groups, lambda *group: self._read(function, *group)):
+            funnel.add(seen)
+            if self.strict and (seen.dropped or seen.broken):
+                raise FormatError(seen.complaint())
+            if progress is not None:
+                progress(funnel.files, files, funnel.rows - rows_before)
+            yield made
+
+    def digest(self) -> str:
+        """Return a digest of the content of all files, and of how they are read."""
+
+        def one(file: Path) -> bytes:
+            told = hashlib.blake2b(digest_size=20)
+            try:
+                with file.open("rb") as stream:
+                    while chunk := stream.read(1 << 20):
+                        told.update(chunk)
+            except OSError as wrong:
+                return type(wrong).__name__.encode()
+            return told.digest()
+
+        users = None if self.users is None else sorted(self.users)
+        how = [self.kind, self.columns, self.zone, self.person, users, self.strict]
+        how += [] if self.timed else ["untimed"]
+        whole = hashlib.blake2b(json.dumps(how).encode(), digest_size=20)
+        with ThreadPoolExecutor(cores()) as pool:
+            for (user, files), told in zip(
+                self.groups, pool.map(lambda group: [one(f) for f in group[1]], self.groups),
+                strict=True,
+            ):  # fmt: skip
+                names = [str(self._name(file)) for file in files]
+                whole.update(json.dumps([user, names]).encode() + b"".join(told))
+        return whole.hexdigest()
+
+    def _name(self, file: Path) -> Path:
+        return file.relative_to(self.root) if file.is_relative_to(self.root) else file
+
+    def _read(
+        self, function: Callable[[pl.DataFrame], Made], user: str | None, files: tuple[Path, ...]
+    ) -> Iterator[tuple[Made, Funnel]]:
+        """Read the files of a batch, part by part; one that is broken is left out and counted."""
+        import polars as pl
+
+        for chunk in batches_of(files):
+            there = tuple(file for file in chunk if size_of(file) > 0)
+            whole = Funnel(files=len(chunk))
+            tables = []
+            for frame, broken in self._unbroken(user, there):
+                table, seen = clean(frame, self.timed) if frame is not None else (None, Funnel())
+                seen.broken = [*broken, *seen.broken]
+                whole.add(seen)
+                if table is not None:
+                    tables.append(self._whose(table))
+                if whole.rows >= formats.ROWS_A_FRAME:
+                    yield function(pl.concat(tables)), whole
+                    whole, tables = Funnel(), []
+            if tables or whole.files or whole.broken:
+                table = pl.concat(tables) if tables else pl.DataFrame(schema=schema())
+                yield function(table), whole
+
+    def _unbroken(
+        self, user: str | None, files: tuple[Path, ...]
+    ) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
+        """Yield the frames of some files; when one is broken, find out which."""
+        import polars as pl
+
+        if len(files) > 1 and self.kind not in _TEXTS:
+            for file in files:
+                yield from self._unbroken(user, (file,))
+            return
+        given = 0
+        try:
+            for frame in self._frames(user, files) if files else ():
+                given += 1
+                yield frame, []
+        except (pl.exceptions.PolarsError, OSError, EOFError, zlib.error, FormatError) as wrong:
+            if len(files) > 1 and not given:
+                for file in files:
+                    yield from self._unbroken(user, (file,))
+            elif isinstance(wrong, FormatError):
+                yield None, [(str(file), str(wrong)) for file in files]
+            elif self.kind in _TEXTS and not given:
+                yield from self._slowly(user, files[0])
+            elif not isinstance(wrong, pl.exceptions.NoDataError):
+                # What a reader says of a bad row may hold the row.
+                yield None, [(str(file), type(wrong).__name__) for file in files]
+        except BaseException as wrong:
+            if type(wrong).__name__ != "PanicException":  # polars gives up on some damaged files
+                raise
+            yield None, [(str(file), "damaged") for file in files]
+
+    def _slowly(
+        self, user: str | None, file: Path
+    ) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
+        """Read line by line what polars has given up on."""
+        whose = user or whose_file(self.root, file)
+        try:
+            for frame in formats.slow_frames(
+                self.kind, whose, file, self.columns, self.zone, self.timed
+            ):
+                yield frame, []
+        except (FormatError, OSError, EOFError, zlib.error) as wrong:
+            reason = str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
+            yield None, [(str(file), reason)]
+
+    def _frames(self, user: str | None, files: tuple[Path, ...]) -> Iterator[pl.DataFrame]:
+        if self.kind == "geolife":
+            yield from formats.plt_frames(user or "", files, self.zone)
+        elif self.kind == "t-drive":
+            yield from formats.taxi_frames(files, self.zone)
+        elif self.kind == "csv":
+            columns = formats.find_columns("csv", files[0], self.columns, self.timed)
+            users = {str(file): whose_file(self.root, file) for file in files}
+            yield from formats.csv_frames(users, files, columns, self.zone)
+        elif self.kind == "parquet":
+            columns = formats.find_columns("parquet", files[0], self.columns, self.timed)
+            whose = whose_file(self.root, files[0])
+            yield from formats.parquet_frames(whose, files[0], columns, self.zone)
+        else:
+            whose = whose_file(self.root, files[0])
+            yield from document_frames(self.kind, whose, files[0], self.zone)
+
+    def _whose(self, table: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        if self.users is not None:
+            table = table.filter(pl.col("user").is_in(list(self.users)))
+        return table if self.person is None else table.with_columns(user=pl.lit(self.person))
+
+
+def open_traces(
+    path: str | Path,
+    kind: str | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    zone: str | None = None,
+    person: str | None = None,
+    users: Collection[str] | None = None,
+    strict: bool = False,
+) -> Traces:
+    """Find out what traces there are, without reading them yet.
+
+    Parameters
+    ----------
+    path
+        A file or a folder: GeoLife's (or its ``Data``), T-Drive's text files, CSV or Parquet
+        tables, GPX, GeoJSON, or a Google location history (Takeout's, or the phone's Timeline).
+        Any of them may be packed by gzip. Tables without a column of times are points: each row
+        counts once.
+    kind
+        One of `KINDS`, if it is not to be found out.
+    columns
+        What the columns of a table are called: some of user, time, lat and lon.
+    zone
+        The time zone of times that do not say theirs; by default UTC, and Beijing's for T-Drive.
+    person
+        All of it is this person's. Otherwise, where the data does not say, everything in one
+        folder (or file) at the top is one person's, who is called by its name.
+    users
+        Read only these people.
+    strict
+        Make rows and files that cannot be used an error.
+
+    Raises
+    ------
+    InputError, FormatError
+        If there is nothing there, or nothing that is known.
+    """
+    if not isinstance(path, str | Path):
+        raise InputError(f"traces must be the name of a file or folder, got {described(path)}")
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, got {described(kind)}")
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InputError(f"columns must be a mapping like {{'lat': 'y'}}, got {described(columns)}")
+    if person is not None and not isinstance(person, str):
+        raise InputError(f"person must be a name, got {described(person)}")
+    named = dict(columns or {})
+    if set(named) - set(COLUMNS):
+        raise InputError(f"columns must name some of {', '.join(COLUMNS)}, got {', '.join(named)}")
+    root = Path(path)
+    files, unnamed = listed(root)
+    kinds = {file: kind_of(file, alone=len(files) == 1) for file in files}
+    found = kind or recognised(root, set(kinds.values()))
+    chosen = files
+    if len(files) > 1:
+        # What its name says is believed where how it begins says nothing.
+        fits = (found, "json") if kind else (found,)
+        chosen = [f for f in files if (kinds[f] or kind_by_name(f)) == found
+                  or (not kinds[f] and kind_by_name(f) in fits)]  # fmt: skip
+    if not chosen:
+        raise FormatError(f"{root} has no {found} traces")
+    if users is not None and (
+        isinstance(users, str)
+        or not isinstance(users, Collection)
+        or not all(isinstance(user, str) for user in users)
+    ):
+        raise InputError(f"users must be a list of names, got {described(users)}")
+    some = None if users is None else frozenset(users)
+    base = root if root.is_dir() else root.parent
+    taken = set(chosen)
+    left_out = dict(Counter(k for f, k in kinds.items() if k in KINDS and f not in taken))
+    traces = Traces(
+        found, grouped(found, chosen, some), named or None,
+        check_zone(zone or _CLOCKS.get(found, "UTC"), "the zone of the files' clock"), person,
+        some, strict, base, left_out, unnamed,
+    )  # fmt: skip
+    if not traces.groups:
+        raise InputError(f"users must be among the people of {root}, got {', '.join(some or [])}")
+    if found in ("csv", "parquet"):
+        return _with_columns(traces)
+    return traces
+
+
+def _with_columns(traces: Traces) -> Traces:
+    """Refuse tables without the columns now, not after an hour; where only times lack, say so."""
+    try:
+        _ = traces.tells_people
+    except FormatError:
+        points = replace(traces, timed=False)
+        with contextlib.suppress(FormatError):
+            _ = points.tells_people
+            return points
+        raise
+    return traces
+
+
+def check_zone(zone: str, name: str = "zone") -> str:
+    """Check the name of a time zone."""
+    from zoneinfo import ZoneInfo
+
+    import polars as pl
+
+    try:
+        ZoneInfo(zone)
+        # polars has zones of its own: not all that this machine knows.
+        pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
+    except (KeyError, ValueError, OSError, TypeError, pl.exceptions.PolarsError):
+        raise InputError(
+            f"{name} must be the name of a time zone, like Europe/Paris or UTC, got "
+            f"{described(zone)}"
+        ) from None
+    return zone
