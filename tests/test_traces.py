@@ -435,7 +435,8 @@ def test_packed_texts_are_read_as_far_as_they_go(tmp_path: Path, kind: str, cut:
     for file in list(tree.rglob("*.*")) if tree.is_dir() else [tree]:
         if file.is_file():
             whole = gzip.compress(file.read_bytes())
-            spoil = cut and (kind == "csv" or "1" in file.parent.parent.name + file.stem[-1])
+            inside = file.relative_to(tmp_path).as_posix()  # tmp_path itself may be called 001
+            spoil = cut and (kind == "csv" or "001" in inside)
             file.with_name(file.name + ".gz").write_bytes(whole[:-5000] if spoil else whole)
             file.unlink()
     where = tree if tree.is_dir() else tree.with_name("x.csv.gz")
