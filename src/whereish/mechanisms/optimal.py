@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from whereish.deadline import Deadline, OutOfTimeError
 from whereish.distributed.cluster import join_cluster, machines_of
 from whereish.errors import InputError, SolveError, WhereishError, described
+from whereish.limits import DILATION, MEMORY_GB, TOLERANCE
 from whereish.measures import Proof, relative_gap
 from whereish.mechanisms.closed_forms import closed_form
 from whereish.mechanisms.mechanism import Mechanism
@@ -22,9 +23,6 @@ from whereish.parallel import cores
 from whereish.places import Array, Places, as_number, as_prior, as_whole, check_order
 from whereish.solvers import Progress, check_solver
 
-# The relative gap that counts as solved.
-TOLERANCE = 1e-6
-MEMORY_GB = 8.0
 # Up to so many places a solve is best left to one core, and each core given another prior.
 _ALONE_UP_TO = 100
 
@@ -33,7 +31,7 @@ def optimal(
     places: Places,
     prior: ArrayLike,
     epsilon: float,
-    dilation: float = 1.0,
+    dilation: float = DILATION,
     privacy_metric: ArrayLike | None = None,
     quality_metric: ArrayLike | None = None,
     outputs: Places | Sequence[int] | NDArray[np.int64] | None = None,
@@ -226,7 +224,7 @@ def optimal_each(
     places: Places,
     priors: ArrayLike,
     epsilon: float,
-    dilation: float = 1.0,
+    dilation: float = DILATION,
     privacy_metric: ArrayLike | None = None,
     quality_metric: ArrayLike | None = None,
     outputs: Places | Sequence[int] | NDArray[np.int64] | None = None,

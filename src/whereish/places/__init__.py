@@ -1,6 +1,15 @@
 """WHERE: places, grids, the local plane, and the distances between places."""
 
-from whereish.places.metrics import discrete, euclidean, geodesic, graph_metric
+from whereish.places.metrics import (
+    METRICS,
+    discrete,
+    euclidean,
+    geodesic,
+    graph_metric,
+    metric_names,
+    named_metric,
+    register_metric,
+)
 from whereish.places.points import LocalPlane, Places, grid_layout, square_grid
 from whereish.places.validation import (
     Array,
@@ -18,6 +27,7 @@ from whereish.places.validation import (
 from whereish.places.voronoi import CellEdges, cell_edges
 
 __all__ = [
+    "METRICS",
     "Array",
     "CellEdges",
     "Immutable",
@@ -37,6 +47,9 @@ __all__ = [
     "geodesic",
     "graph_metric",
     "grid_layout",
+    "metric_names",
+    "named_metric",
     "readonly",
+    "register_metric",
     "square_grid",
 ]

@@ -9,16 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import InputError, described
+from whereish.limits import LARGEST, LARGEST_EPSILON, PRIOR_TOLERANCE, SMALLEST_EPSILON
 
 Array = NDArray[np.float64]
 
-PRIOR_TOLERANCE = 1e-6
 _ROUNDING = 1e-14
 METRIC_TOLERANCE = 1e-9
 GEODESIC_NOISE_KM = 5e-11
-# Beyond these, doubles run out before the mathematics does.
-LARGEST = 1e12
-SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e9
 
 
 def readonly(array: NDArray[Any]) -> NDArray[Any]:
