@@ -29,7 +29,7 @@ SMALLEST_TOLERANCE, LARGEST_TOLERANCE = 1e-12, 1.0  # below, rounding decides
 BOUND_TOLERANCE = 1e-4  # of a lower bound: the lower end of a bracket need not be as exact
 
 # ---- Time, in seconds --------------------------------------------------------------------------
-SHORTEST_S, LONGEST_S = 0.001, 86_400.0  # what a time limit may be
+SHORTEST_S, LONGEST_S = 1e-6, 30 * 86_400.0  # what a time limit may be
 PATIENCE_S = 120.0  # what method "auto" may take where no limit is given
 BOUND_S = 60.0  # what a lower bound may take where no limit is given
 SERVICE_TIME_S = 900.0  # default of ``whereish serve --time-limit``

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whereish.cli.words import privacy_level
 from whereish.errors import InputError
-from whereish.mechanisms import METHODS
-from whereish.solvers import FORMS, SOLVERS, check_solver
+from whereish.mechanisms import method_names
+from whereish.places import metric_names
+from whereish.solvers import FORMS, SOLVERS
+
+if TYPE_CHECKING:
+    from whereish.spec import BuildOptions
+
+LEVEL = {"epsilon", "ratio", "within"}
+
+
+def choices(names: Callable[[], tuple[str, ...]]) -> Callable[[str], list[str]]:
+    """Return what completes a choice in the shell, like ``--solver h<TAB>``."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return complete
+
+
+def _of(words: str, names: Callable[[], tuple[str, ...]]) -> Any:
+    """Declare an option that is one of some names: they stand in the help and complete."""
+    return typer.Option(help=f"{words}: {', '.join(names())}.", autocompletion=choices(names))
+
 
 ProfileFile = Annotated[
     Path,
@@ -34,15 +56,14 @@ Within = Annotated[str | None, typer.Option(help="... between places this far ap
 Dilation = Annotated[
     float, typer.Option(help="1 is exact; more means fewer constraints, slightly more loss.")
 ]
-Solver = Annotated[str, typer.Option(help="One of: " + ", ".join(SOLVERS) + ".")]
-Form = Annotated[
-    str | None, typer.Option(help="Solve the program (primal) or its dual: " + ", ".join(FORMS))
-]
+Solver = Annotated[str, _of("One of", lambda: SOLVERS)]
+Form = Annotated[str | None, _of("Solve the program (primal) or its dual", lambda: FORMS)]
 TimeLimit = Annotated[
     float | None, typer.Option(help="Seconds to take: then the best so far is what you get.")
 ]
-Method = Annotated[
-    str, typer.Option(help="One of: " + ", ".join(METHODS) + ". auto: exact if that will fit.")
+Method = Annotated[str, _of("One of", method_names)]
+AdversaryMetric = Annotated[
+    str, _of("What the adversary minimises", lambda: metric_names("adversary"))
 ]
 Tolerance = Annotated[float, typer.Option(help="How near to the optimum is near enough.")]
 MemoryLimit = Annotated[float, typer.Option(help="Gigabytes an exact solve may take.")]
@@ -81,10 +102,47 @@ def given_flags(context: typer.Context) -> dict[str, Any]:
     return told
 
 
-def check_options(
-    dilation: float, solver: str, form: str | None, time_limit: float | None = None
-) -> None:
-    """Refuse what no profile could make right before anything is read or said."""
-    check_solver(solver, form, time_limit)
-    if not dilation >= 1 or not math.isfinite(dilation):
-        raise InputError(f"dilation must be at least 1, got {dilation:g}")
+def flag_of(name: str) -> str:
+    """Return a parameter as it is written on the command line."""
+    return "--" + name.replace("_", "-")
+
+
+def option_fields(flags: dict[str, Any]) -> dict[str, Any]:
+    """Translate the flags that were given into fields of a `BuildOptions`.
+
+    A flag has the name of its field without the unit. Three flags make one field, the privacy
+    level; --forget-prior is the opposite of --keep-prior; --blur-with is a file, and is read later.
+    """
+    from whereish.spec import BuildOptions
+
+    fields = {
+        name: flags[flag]
+        for name in BuildOptions.model_fields
+        if (flag := name.removesuffix("_s")) in flags and name != "blur_with"
+    }
+    if LEVEL & flags.keys():
+        level = (flags.get(name) for name in ("epsilon", "ratio", "within"))
+        fields["epsilon_per_km"] = privacy_level(*level)
+    if flags.get("keep_prior") and flags.get("forget_prior"):
+        raise InputError("give --keep-prior or --forget-prior (the default), not both")
+    if "forget_prior" in flags:
+        fields["keep_prior"] = not flags["forget_prior"]
+    return fields
+
+
+def read_options(flags: dict[str, Any]) -> BuildOptions:
+    """Read the options of a build from flags alone.
+
+    Raises
+    ------
+    InputError
+        If they cannot be used, whatever the profile is.
+    """
+    from whereish.spec import BuildOptions
+
+    if not LEVEL & flags.keys():
+        privacy_level(None, None, None)  # says what is needed
+    options = BuildOptions(**option_fields(flags))
+    if "blur_with" in flags and not options.prior_blur:
+        raise InputError("--blur-with must go with --prior-blur, like --prior-blur 0.3")
+    return options
