@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from whereish.cli.words import plain
 from whereish.errors import BudgetError, GuaranteeError, InputError, SolveError, WhereishError
+from whereish.extras import missing_extra
 
 EXIT_INPUT, EXIT_NOT_SOLVED, EXIT_GUARANTEE, EXIT_BUDGET, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
 _CODES: tuple[tuple[type[WhereishError], int], ...] = (
@@ -48,6 +49,11 @@ def command(function: Command) -> Command:
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
+        except ModuleNotFoundError as missing:
+            if (advice := missing_extra(missing)) is None:
+                raise
+            say(f"whereish: {advice}")
+            raise typer.Exit(EXIT_INPUT) from None
         except WhereishError as wrong:
             say(f"whereish: {wrong}")
             code = next(code for kind, code in _CODES if isinstance(wrong, kind))
