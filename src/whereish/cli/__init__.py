@@ -16,7 +16,9 @@ import typer
 from whereish import __version__
 from whereish.cli import commands
 from whereish.cli.batch import batch
+from whereish.cli.build import build
 from whereish.cli.city import city, forget
+from whereish.cli.compare import compare
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
 from whereish.cli.device import ledger_app, report
@@ -43,10 +45,10 @@ def _help(function: Callable[..., object]) -> str:
 
 for function in (
     profile,
-    commands.build,
+    build,
     commands.measure,
     commands.spanner,
-    commands.compare,
+    compare,
     commands.plot,
     audit,
     sign,

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.options import AsJson
 from whereish.errors import InputError
 from whereish.traces import cache_folder
 from whereish.traces import forget as forget_kept

@@ -2,206 +2,32 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
 import whereish as wh
-from whereish.cli.console import EXIT_INTERRUPTED, command, console, emit, say, waiting
+from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.options import AsJson, Normalise, ProfileFile, check_options
 from whereish.cli.prior import (
-    Blurred,
-    check_prior_flags,
     load_with_prior,
-    public_prior,
-    say_what_it_tells,
 )
 from whereish.cli.reading import read_who
-from whereish.cli.recipe import build_recipe, given_flags, recipe_in
 from whereish.cli.report import (
-    Watch,
-    comparison_table,
     facts_of,
     say_mechanism,
-    say_problems,
     say_profile,
 )
-from whereish.cli.words import length_km, level_in_words, privacy_level
+from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
 from whereish.format import is_mechanism_file
-from whereish.mechanisms import METHODS, check_places
-from whereish.places import Array, as_number
+from whereish.places import Array
 from whereish.plotting import KINDS, draw_mechanism, draw_profile, km, picture_kind
 from whereish.programs import least_loss_size
-from whereish.solvers import FORMS, SOLVERS, Progress, check_solver
-from whereish.studies import Row
-from whereish.studies import compare as compare_mechanisms
-
-ProfileFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="PROFILE",
-        help="CSV, JSON or Parquet with x_km,y_km,prior or lat,lon,prior; or GeoJSON regions.",
-    ),
-]
-ProfileOrRecipe = Annotated[
-    Path,
-    typer.Argument(
-        metavar="PROFILE|RECIPE",
-        help="A profile (CSV, JSON, Parquet, GeoJSON), or a recipe as the service takes it (JSON).",
-    ),
-]
-Epsilon = Annotated[float | None, typer.Option(help="Privacy level per km, like 1.07.")]
-Ratio = Annotated[
-    float | None, typer.Option(help="In words: reports at most this many times likelier ...")
-]
-Within = Annotated[str | None, typer.Option(help="... between places this far apart, like 650m.")]
-Dilation = Annotated[
-    float, typer.Option(help="1 is exact; more means fewer constraints, slightly more loss.")
-]
-Solver = Annotated[str, typer.Option(help="One of: " + ", ".join(SOLVERS) + ".")]
-Form = Annotated[
-    str | None, typer.Option(help="Solve the program (primal) or its dual: " + ", ".join(FORMS))
-]
-TimeLimit = Annotated[
-    float | None, typer.Option(help="Seconds to take: then the best so far is what you get.")
-]
-Method = Annotated[
-    str, typer.Option(help="One of: " + ", ".join(METHODS) + ". auto: exact if that will fit.")
-]
-Tolerance = Annotated[float, typer.Option(help="How near to the optimum is near enough.")]
-MemoryLimit = Annotated[float, typer.Option(help="Gigabytes an exact solve may take.")]
-Cluster = Annotated[
-    str | None,
-    typer.Option(help="A Ray cluster whose machines solve it together: auto, or its HOST:PORT."),
-]
-Normalise = Annotated[bool, typer.Option("--normalise", help="Divide the prior by its sum.")]
-KeepPrior = Annotated[
-    bool,
-    typer.Option(
-        "--keep-prior", help="Keep the prior in the file, with the proof of how good it is."
-    ),
-]
-ForgetPrior = Annotated[
-    bool, typer.Option("--forget-prior", help="Leave the prior out of the file: the default.")
-]
-PriorBlur = Annotated[
-    float,
-    typer.Option(help="Build for a prior with this share, 0 to 1, of a public one mixed in."),
-]
-BlurWith = Annotated[
-    str | None,
-    typer.Option(help="The public prior: uniform (the default), or a PROFILE of the same places."),
-]
-_LONG = 20.0
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
-
-
-@command
-def build(
-    context: typer.Context,
-    profile: ProfileOrRecipe,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the mechanism goes.")],
-    epsilon: Epsilon = None,
-    ratio: Ratio = None,
-    within: Within = None,
-    dilation: Dilation = 1.0,
-    solver: Solver = "auto",
-    form: Form = None,
-    method: Method = "exact",
-    tolerance: Tolerance = 1e-6,
-    time_limit: TimeLimit = None,
-    memory_limit: MemoryLimit = 8.0,
-    cluster: Cluster = None,
-    how_far: Annotated[
-        bool,
-        typer.Option("--how-far", help="Of a closed form: work out how far from optimal it is."),
-    ] = False,
-    normalise: Normalise = False,
-    keep_prior: KeepPrior = False,
-    forget_prior: ForgetPrior = False,
-    prior_blur: PriorBlur = 0.0,
-    blur_with: BlurWith = None,
-    user: Annotated[
-        str | None, typer.Option(help="Whose profile, of a table of several people's.")
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw it as well: a .png, .pdf or .svg file.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Build the private mechanism that loses the least quality, and write it to a file.
-
-    Ctrl-C ends the search with the best mechanism so far, which is written (exit code 130). Twice,
-    it leaves without a file. Beside a recipe, a flag replaces the recipe's field of that name, and
-    is refused where there is none.
-    """
-    if (recipe := recipe_in(profile)) is not None:
-        build_recipe(
-            recipe, given_flags(context), profile, output, picture,
-            as_json=as_json, memory_limit=memory_limit, how_far=how_far,
-        )  # fmt: skip
-        return
-    watch = Watch()
-    check_prior_flags(keep_prior, forget_prior, prior_blur, blur_with)
-    level = privacy_level(epsilon, ratio, within)
-    _check_options(dilation, solver, form, time_limit)
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    as_number("tolerance", tolerance)
-    as_number("memory-limit", memory_limit, unit="GB")
-    check_writable(output)
-    if picture is not None:
-        picture_kind(picture)
-    if output.exists() and profile.exists() and output.samefile(profile):
-        raise InputError(f"output must not be the profile itself, got {output} for both")
-    who = read_who(profile, normalise=normalise, user=user)
-    check_places(who.places)
-    public = public_prior(blur_with, who, normalise)
-    say_profile(who)
-    say(level_in_words(level))
-
-    def solve(prior: Array) -> wh.Mechanism:
-        return _optimal(
-            wh.Profile(who.places, prior), level, dilation, solver,
-            method=method, form=form, tolerance=tolerance, time_limit_s=time_limit,
-            memory_limit_gb=memory_limit, cluster=cluster,
-        )  # fmt: skip
-
-    mechanism = solve(wh.blur_prior(who.prior, prior_blur, public))
-    blurred = Blurred.of(mechanism, who.prior, solve) if prior_blur else None
-    if blurred is not None:
-        mechanism = blurred.mechanism
-    if how_far and mechanism.proof is None:
-        with waiting("working out how far from optimal it is") as tell:
-            mechanism = wh.how_far(
-                mechanism, who.prior, time_limit_s=time_limit,
-                progress=lambda done, all_: tell(f"part {done + 1} of {all_}", done / all_),
-            )  # fmt: skip
-    wh.save_mechanism(output, mechanism, who.prior if keep_prior else None)
-    facts = facts_of(mechanism, who.prior)
-    say_mechanism(mechanism, facts)
-    if blurred is not None:
-        facts |= {"prior_blur": prior_blur, "blur_cost_km": blurred.cost_km}
-        say(blurred.in_words(prior_blur))
-    kept = "with the prior, readable by you only" if keep_prior else "without the prior"
-    say_what_it_tells(mechanism, keep_prior)
-    if picture is None:
-        given = "" if keep_prior else f" --prior {profile}"
-        say(f"Wrote {output} ({kept}). Next: whereish plot {output}{given} -o picture.png")
-    else:
-        draw_mechanism(mechanism, who, picture)
-        say(f"Wrote {output} ({kept}) and {picture}.")
-    facts |= watch.say(mechanism)
-    if as_json:
-        drawn = None if picture is None else str(picture)
-        emit({**facts, "output": str(output), "picture": drawn})
-    if mechanism.build.stopped == "asked":
-        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 @command
@@ -269,7 +95,7 @@ def spanner(
         if output.suffix.lower().lstrip(".") not in ("csv", *KINDS):
             raise InputError(f"output must end in .csv, .png, .pdf or .svg, got {output.name!r}")
         check_writable(output)
-    _check_options(dilation, "auto", None)
+    check_options(dilation, "auto", None)
     who = read_who(profile, normalise=normalise)
     say_profile(who)
     start = time.perf_counter()
@@ -306,33 +132,6 @@ def spanner(
                 "pairs": [[a, b, length] for (a, b), length in _edge_rows(found)],
             }
         )
-
-
-@command
-def compare(
-    profile: ProfileFile,
-    epsilon: Epsilon = None,
-    ratio: Ratio = None,
-    within: Within = None,
-    dilation: Dilation = 1.0,
-    solver: Solver = "auto",
-    time_limit: TimeLimit = None,
-    normalise: Normalise = False,
-    as_json: AsJson = False,
-) -> None:
-    """Set the optimal mechanism beside the others, at the same privacy and at the same loss."""
-    level = privacy_level(epsilon, ratio, within)
-    _check_options(dilation, solver, None, time_limit)
-    who = read_who(profile, normalise=normalise)
-    check_places(who.places)
-    say_profile(who)
-    say(level_in_words(level))
-    with waiting(f"building mechanisms for {len(who.places):,} places"):
-        rows = list(compare_mechanisms(who, level, dilation, solver, time_limit))
-    console.print(comparison_table(rows))
-    say_problems(rows)
-    if as_json:
-        emit([_row(row) for row in rows])
 
 
 @command
@@ -385,48 +184,6 @@ def plot(
         emit({"output": str(output)})
 
 
-def _check_options(
-    dilation: float, solver: str, form: str | None, time_limit: float | None = None
-) -> None:
-    """Refuse what no profile could make right before anything is read or said."""
-    check_solver(solver, form, time_limit)
-    if not dilation >= 1 or not math.isfinite(dilation):
-        raise InputError(f"dilation must be at least 1, got {dilation:g}")
-
-
-def _optimal(
-    who: wh.Profile, level: float, dilation: float, solver: str, **options: Any
-) -> wh.Mechanism:
-    def announce(plan: wh.Plan) -> None:
-        if plan.method == "closed-form":
-            ratios = plan.places * (plan.places - 1) * plan.outputs
-            say(f"in closed form: {plan.why}; all {ratios:,} ratios are checked, up to a minute")
-            return
-        say(f"{plan.constraints:,} constraints on {plan.variables:,} variables")
-        if plan.seconds > _LONG:
-            say(f"{plan.why}; Ctrl-C or --time-limit ends it with the best so far")
-
-    def news(now: Progress) -> None:
-        reached = -math.log10(min(max(now.gap, 1e-12), 1.0))
-        tell(
-            f"{km(now.loss)} off, at most {now.gap:.1e} from the best (step {now.iteration})",
-            min(1.0, reached / -math.log10(min(options["tolerance"], 0.1))),
-        )
-
-    what = f"looking for the best of all private mechanisms on {len(who.places):,} places"
-    with waiting(what) as tell:
-        return wh.optimal(
-            who.places,
-            who.prior,
-            level,
-            dilation,
-            solver=solver,
-            announce=announce,
-            progress=news,
-            **options,
-        )
-
-
 def _adversary(name: str, mechanism: wh.Mechanism) -> Array | None:
     if name == "euclidean":
         return None
@@ -446,9 +203,3 @@ def _is_mechanism_file(path: Path) -> bool:
 def _edge_rows(found: wh.Spanner) -> list[tuple[tuple[int, int], float]]:
     pairs = [(int(a), int(b)) for a, b in found.edges]
     return list(zip(pairs, found.lengths.tolist(), strict=True))
-
-
-def _row(row: Row) -> dict[str, Any]:
-    facts = {key: value for key, value in vars(row).items() if key != "mechanism"}
-    tightest = facts["tightest_epsilon_per_km"]
-    return {**facts, "tightest_epsilon_per_km": None if tightest is None else float(tightest)}

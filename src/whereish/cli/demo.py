@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson
 from whereish.cli.console import command, console, emit, say, waiting
+from whereish.cli.options import AsJson
 from whereish.cli.report import comparison_table
 from whereish.cli.words import level_in_words, saved
 from whereish.errors import InputError, SolveError

@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say
+from whereish.cli.options import AsJson
 from whereish.device import Ledger
 from whereish.errors import InputError
 

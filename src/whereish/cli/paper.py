@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.options import AsJson
 from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number, as_whole

@@ -39,16 +39,6 @@ def recipe_in(path: Path) -> dict[str, Any] | None:
     return dict(document)
 
 
-def given_flags(context: typer.Context) -> dict[str, Any]:
-    """Return the parameters that were given on the command line, not left to their defaults."""
-    told = {}
-    for name, value in context.params.items():
-        source = context.get_parameter_source(name)
-        if source is not None and not source.name.startswith("DEFAULT"):
-            told[name] = value
-    return told
-
-
 def overridden(document: dict[str, Any], flags: dict[str, Any]) -> Recipe:
     """Follow flags beside a recipe: each replaces a field, and is said to, or is refused."""
     told = {name: value for name, value in flags.items() if name not in _BESIDE}

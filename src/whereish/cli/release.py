@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson, Normalise
 from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.options import AsJson, Normalise
 from whereish.cli.prior import load_with_prior
 from whereish.cli.sign import public_key_from
 from whereish.errors import InputError, seems_data

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say
+from whereish.cli.options import AsJson
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
 from whereish.format import audit_bytes, digest_of, new_private_key, public_key_of, signed
