@@ -18,9 +18,11 @@ class Command(TyperCommand):
     """A command whose options are listed by their `rich_help_panel`."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the arguments, and the options that are required."""
         return _usage(self, ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options in groups."""
         _write(formatter, _options(self, ctx))
 
 
@@ -28,16 +30,19 @@ class Group(TyperGroup):
     """A command with commands below it, listed by their `rich_help_panel`."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return what follows the name: a command."""
         return ["COMMAND", "..."]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands in groups, then the options."""
         commands: dict[str, Rows] = {}
         for name in self.list_commands(ctx):
             found: Any = self.get_command(ctx, name)
             panel = getattr(found, "rich_help_panel", None)
             panel = panel if isinstance(panel, str) else "Commands"
             commands.setdefault(panel, []).append((name, _first_sentence(found.help or "")))
-        _write(formatter, {**commands, **_options(self, ctx)})
+        _write(formatter, commands)
+        _write(formatter, _options(self, ctx))
 
 
 def _usage(command: Any, ctx: Any) -> list[str]:
@@ -92,13 +97,19 @@ def _value(param: Any, ctx: Any) -> str:
 
 
 def _after(param: Any) -> str:
-    """Return what follows the help of a parameter: whether it is required, and its default."""
-    if param.required:
-        return "" if param.param_type_name == "argument" else "[required]"
-    if not param.show_default or param.default in (None, False, True, "") or callable(param.default):
+    """Return what follows the help of an option: its variable, its default, if it is required."""
+    if param.param_type_name == "argument":
         return ""
-    default = param.default
-    return f"[default: {default:g}]" if isinstance(default, float) else f"[default: {default}]"
+    default, notes = param.default, []
+    if param.show_envvar and param.envvar:
+        notes.append(f"variable: {param.envvar}")
+    if param.required:
+        notes.append("required")
+    elif param.show_default and isinstance(default, int | float | str) and not param.is_flag:
+        notes.append(
+            f"default: {default:g}" if isinstance(default, float) else f"default: {default}"
+        )
+    return f"[{'; '.join(notes)}]" if notes else ""
 
 
 def _first_sentence(text: str) -> str:
@@ -110,7 +121,8 @@ def _write(formatter: Any, groups: dict[str, Rows]) -> None:
     """Write groups of rows in two columns, as wide in every group."""
     filled = {heading: rows for heading, rows in groups.items() if rows}
     left = min(_WIDEST, max(_lengths(filled.values())))
-    formatter.write("\n")
+    if not formatter.getvalue().endswith(":\n"):
+        formatter.write("\n")
     for heading, rows in filled.items():
         formatter.write(f"{heading}:\n")
         for name, text in rows:
