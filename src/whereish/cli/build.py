@@ -32,6 +32,12 @@ from whereish.cli.options import (
     check_options,
     given_flags,
 )
+from whereish.cli.presentation import (
+    Watch,
+    facts_of,
+    say_mechanism,
+    say_profile,
+)
 from whereish.cli.prior import (
     Blurred,
     check_prior_flags,
@@ -40,12 +46,6 @@ from whereish.cli.prior import (
 )
 from whereish.cli.reading import read_who
 from whereish.cli.recipe import build_recipe, recipe_in
-from whereish.cli.report import (
-    Watch,
-    facts_of,
-    say_mechanism,
-    say_profile,
-)
 from whereish.cli.words import level_in_words, privacy_level
 from whereish.errors import InputError
 from whereish.files import check_writable

@@ -17,12 +17,12 @@ from whereish.cli.options import (
     Within,
     check_options,
 )
-from whereish.cli.reading import read_who
-from whereish.cli.report import (
+from whereish.cli.presentation import (
     comparison_table,
     say_problems,
     say_profile,
 )
+from whereish.cli.reading import read_who
 from whereish.cli.words import level_in_words, privacy_level
 from whereish.mechanisms import check_places
 from whereish.studies import Row

@@ -48,6 +48,17 @@ ProfileOrRecipe = Annotated[
         help="A profile (CSV, JSON, Parquet, GeoJSON), or a recipe as the service takes it (JSON).",
     ),
 ]
+MechanismFile = Annotated[
+    Path, typer.Argument(metavar="MECHANISM", help="The .whereish file of a mechanism.")
+]
+OtherPrior = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PROFILE",
+        help="Take the prior from this profile of the same places.",
+        rich_help_panel="The prior",
+    ),
+]
 Epsilon = Annotated[float | None, typer.Option(help="Privacy level per km, like 1.07.")]
 Ratio = Annotated[
     float | None, typer.Option(help="In words: reports at most this many times likelier ...")

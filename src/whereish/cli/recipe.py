@@ -11,8 +11,8 @@ import typer
 
 import whereish as wh
 from whereish.cli.console import EXIT_INTERRUPTED, emit, say, waiting
+from whereish.cli.presentation import Watch, facts_of, say_mechanism
 from whereish.cli.prior import Blurred, say_what_it_tells
-from whereish.cli.report import Watch, facts_of, say_mechanism
 from whereish.cli.words import level_in_words, privacy_level
 from whereish.errors import InputError, described
 from whereish.files import check_writable
