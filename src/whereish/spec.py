@@ -297,8 +297,11 @@ class BuildSpec(BuildOptions):
         cluster: str | None = None,
     ) -> Mechanism:
         """Build the mechanism: the same one, wherever the description came from."""
-        make = MECHANISMS[self.method].for_epsilon
-        assert make is not None  # noqa: S101  (`method` is one of those with an epsilon)
+        entry = MECHANISMS[self.method]
+        make = entry.for_epsilon
+        if cluster is not None and not entry.is_planned:
+            raise InputError(f"cluster must be left out with {self.method}, which needs no solver")
+        assert make is not None  # noqa: S101  (a method is a mechanism with an epsilon)
         return make(
             Request(
                 self.places, self.built_for, self.epsilon_per_km, None, self.dilation, self.method,
