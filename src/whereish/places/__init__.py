@@ -22,6 +22,7 @@ from whereish.places.validation import (
     as_prior,
     as_whole,
     check_order,
+    normalised,
     readonly,
 )
 from whereish.places.voronoi import CellEdges, cell_edges
@@ -49,6 +50,7 @@ __all__ = [
     "grid_layout",
     "metric_names",
     "named_metric",
+    "normalised",
     "readonly",
     "register_metric",
     "square_grid",

@@ -73,14 +73,21 @@ def _find_item(field: str, items: list[Any], width: int | None) -> None:
             raise InputError(f"{some} must be a number, got {kind_of(item)}", some)
 
 
+def check_least(places: Places) -> None:
+    """Refuse too few places to be hidden among."""
+    if len(places) < LEAST_PLACES:
+        raise InputError(
+            f"places must hold at least {LEAST_PLACES} places, got {len(places)}: one place hides "
+            "nothing", "places",
+        )  # fmt: skip
+
+
 def read_places(field: str, value: Any) -> Places:
     """Read places: an object with ``latlon`` or ``xy_km``, and ``cell_km`` if they are cells."""
     if isinstance(value, Places):
-        if not LEAST_PLACES <= len(value) <= MOST_PLACES:
-            raise InputError(
-                f"{field} must hold {LEAST_PLACES} to {MOST_PLACES:,} places, got {len(value):,}"
-                + ": one place hides nothing" * (len(value) == 1), field,
-            )  # fmt: skip
+        check_least(value)
+        if len(value) > MOST_PLACES:
+            raise InputError(f"{field} must be at most {MOST_PLACES:,}, got {len(value):,}", field)
         return value
     told = as_object(field, value, field, ("xy_km", "latlon", "cell_km"))
     given = [name for name in ("xy_km", "latlon") if name in told]

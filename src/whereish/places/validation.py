@@ -151,6 +151,25 @@ def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
     return prior if abs(total - 1) <= _ROUNDING else prior / total
 
 
+def normalised(prior: ArrayLike) -> Array:
+    """Divide a prior by its sum; what is no prior at all is left for `as_prior` to refuse.
+
+    >>> normalised([1, 3]).tolist()
+    [0.25, 0.75]
+    """
+    check_order("prior", prior)
+    try:
+        weights = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"prior must be numbers, got {described(prior)}") from None
+    if not weights.size or not np.isfinite(weights).all() or (weights < 0).any():
+        return weights
+    if not weights.any():
+        return weights
+    shares = weights / weights.max()
+    return np.asarray(shares / shares.sum())
+
+
 def as_loss(name: str, value: ArrayLike, n: int, m: int, *, same: bool) -> Array:
     """Check a quality or adversary metric: finite and non-negative, n rows by m columns.
 
