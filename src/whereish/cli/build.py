@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +36,7 @@ from whereish.cli.presentation import (
     facts_of,
     say_mechanism,
     say_profile,
+    solve_progress,
 )
 from whereish.cli.prior import (
     Blurred,
@@ -51,7 +51,7 @@ from whereish.errors import InputError
 from whereish.files import check_writable
 from whereish.mechanisms import METHODS, check_places
 from whereish.places import Array, as_number
-from whereish.plotting import draw_mechanism, km, picture_kind
+from whereish.plotting import draw_mechanism, picture_kind
 from whereish.solvers import Progress
 
 _LONG = 20.0
@@ -61,7 +61,13 @@ _LONG = 20.0
 def build(
     context: typer.Context,
     profile: ProfileOrRecipe,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the mechanism goes.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The .whereish file to write.",
+            rich_help_panel="Output",
+        ),
+    ],
     epsilon: Epsilon = None,
     ratio: Ratio = None,
     within: Within = None,
@@ -75,7 +81,10 @@ def build(
     cluster: Cluster = None,
     how_far: Annotated[
         bool,
-        typer.Option("--how-far", help="Of a closed form: work out how far from optimal it is."),
+        typer.Option(
+            "--how-far", help="Bound how far a closed form is from the optimum.",
+            rich_help_panel="How it is built",
+        ),
     ] = False,
     normalise: Normalise = False,
     keep_prior: KeepPrior = False,
@@ -83,18 +92,26 @@ def build(
     prior_blur: PriorBlur = 0.0,
     blur_with: BlurWith = None,
     user: Annotated[
-        str | None, typer.Option(help="Whose profile, of a table of several people's.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The person, if PROFILE is a table of several people.",
+            rich_help_panel="The prior",
+        ),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw it as well: a .png, .pdf or .svg file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw the mechanism: .png, .pdf or .svg.",
+            rich_help_panel="Output",
+        ),
     ] = None,
     as_json: AsJson = False,
-) -> None:
-    """Build the private mechanism that loses the least quality, and write it to a file.
+) -> None:  # fmt: skip
+    """Build the private mechanism with the least quality loss.
 
-    Ctrl-C ends the search with the best mechanism so far, which is written (exit code 130). Twice,
-    it leaves without a file. Beside a recipe, a flag replaces the recipe's field of that name, and
-    is refused where there is none.
+    Ctrl-C stops the search and writes the best mechanism so far (exit code 130); a second Ctrl-C
+    leaves without a file. A flag replaces the field of that name in a recipe; a flag without such
+    a field is refused.
     """
     if (recipe := recipe_in(profile)) is not None:
         build_recipe(
@@ -173,14 +190,9 @@ def _optimal(
             say(f"{plan.why}; Ctrl-C or --time-limit ends it with the best so far")
 
     def news(now: Progress) -> None:
-        reached = -math.log10(min(max(now.gap, 1e-12), 1.0))
-        tell(
-            f"{km(now.loss)} off, at most {now.gap:.1e} from the best (step {now.iteration})",
-            min(1.0, reached / -math.log10(min(options["tolerance"], 0.1))),
-        )
+        tell(*solve_progress(now, options["tolerance"]))
 
-    what = f"looking for the best of all private mechanisms on {len(who.places):,} places"
-    with waiting(what) as tell:
+    with waiting(f"solving for {len(who.places):,} places") as tell:
         return wh.optimal(
             who.places,
             who.prior,

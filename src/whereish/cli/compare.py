@@ -41,7 +41,10 @@ def compare(
     normalise: Normalise = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set the optimal mechanism beside the others, at the same privacy and at the same loss."""
+    """Compare the optimal mechanism with the others.
+
+    The others are built for the same epsilon, or for the same quality loss.
+    """
     level = privacy_level(epsilon, ratio, within)
     check_options(dilation, solver, None, time_limit)
     who = read_who(profile, normalise=normalise)

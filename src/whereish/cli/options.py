@@ -8,9 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from whereish.cli.completion import one_of
 from whereish.errors import InputError
 from whereish.mechanisms import METHODS
 from whereish.solvers import FORMS, SOLVERS, check_solver
+
+_LEVEL, _BUILT, _PRIOR = "Privacy level", "How it is built", "The prior"
 
 ProfileFile = Annotated[
     Path,
@@ -23,7 +26,7 @@ ProfileOrRecipe = Annotated[
     Path,
     typer.Argument(
         metavar="PROFILE|RECIPE",
-        help="A profile (CSV, JSON, Parquet, GeoJSON), or a recipe as the service takes it (JSON).",
+        help="Profile (CSV, JSON, Parquet, GeoJSON) or JSON recipe.",
     ),
 ]
 MechanismFile = Annotated[
@@ -34,50 +37,114 @@ OtherPrior = Annotated[
     typer.Option(
         metavar="PROFILE",
         help="Take the prior from this profile of the same places.",
-        rich_help_panel="The prior",
+        rich_help_panel=_PRIOR,
     ),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="Privacy level per km, like 1.07.")]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Epsilon per km, like 1.07.", rich_help_panel=_LEVEL)
+]
 Ratio = Annotated[
-    float | None, typer.Option(help="In words: reports at most this many times likelier ...")
+    float | None,
+    typer.Option(
+        help="In words: reports at most this many times likelier",
+        rich_help_panel=_LEVEL,
+    ),
 ]
-Within = Annotated[str | None, typer.Option(help="... between places this far apart, like 650m.")]
+Within = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LENGTH",
+        help="between two places this far apart, like 650m.",
+        rich_help_panel=_LEVEL,
+    ),
+]
 Dilation = Annotated[
-    float, typer.Option(help="1 is exact; more means fewer constraints, slightly more loss.")
+    float,
+    typer.Option(help="Above 1: fewer constraints, more loss.", rich_help_panel=_BUILT),
 ]
-Solver = Annotated[str, typer.Option(help="One of: " + ", ".join(SOLVERS) + ".")]
+Solver = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="auto, structured, or highs- or glpk- with ipm, dual-simplex or primal-simplex.",
+        autocompletion=one_of(SOLVERS),
+        rich_help_panel=_BUILT,
+    ),
+]
 Form = Annotated[
-    str | None, typer.Option(help="Solve the program (primal) or its dual: " + ", ".join(FORMS))
+    str | None,
+    typer.Option(
+        "--formulation",
+        metavar="FORM",
+        help="Solve the linear program (primal) or its dual (dual).",
+        autocompletion=one_of(FORMS),
+        rich_help_panel=_BUILT,
+    ),
 ]
 TimeLimit = Annotated[
-    float | None, typer.Option(help="Seconds to take: then the best so far is what you get.")
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Stop then, with the best mechanism so far.",
+        rich_help_panel=_BUILT,
+    ),
 ]
 Method = Annotated[
-    str, typer.Option(help="One of: " + ", ".join(METHODS) + ". auto: exact if that will fit.")
+    str,
+    typer.Option(
+        metavar="NAME",
+        help=", ".join(METHODS) + ". auto: exact if it fits.",
+        autocompletion=one_of(METHODS),
+        rich_help_panel=_BUILT,
+    ),
 ]
-Tolerance = Annotated[float, typer.Option(help="How near to the optimum is near enough.")]
-MemoryLimit = Annotated[float, typer.Option(help="Gigabytes an exact solve may take.")]
+Tolerance = Annotated[float, typer.Option(help="Relative gap to reach.", rich_help_panel=_BUILT)]
+MemoryLimit = Annotated[
+    float,
+    typer.Option(metavar="GB", help="Memory that an exact solve may use.", rich_help_panel=_BUILT),
+]
 Cluster = Annotated[
     str | None,
-    typer.Option(help="A Ray cluster whose machines solve it together: auto, or its HOST:PORT."),
+    typer.Option(
+        metavar="ADDRESS", help="Use a Ray cluster: auto, or HOST:PORT.", rich_help_panel=_BUILT
+    ),
 ]
-Normalise = Annotated[bool, typer.Option("--normalise", help="Divide the prior by its sum.")]
+Normalise = Annotated[
+    bool,
+    typer.Option("--normalise", help="Divide the prior by its sum.", rich_help_panel=_PRIOR),
+]
 KeepPrior = Annotated[
     bool,
     typer.Option(
-        "--keep-prior", help="Keep the prior in the file, with the proof of how good it is."
+        "--keep-prior",
+        help="Write the prior and the proof of optimality as well.",
+        rich_help_panel=_PRIOR,
     ),
 ]
 ForgetPrior = Annotated[
-    bool, typer.Option("--forget-prior", help="Leave the prior out of the file: the default.")
+    bool,
+    typer.Option(
+        "--forget-prior",
+        help="Leave the prior out of the file (the default).",
+        rich_help_panel=_PRIOR,
+    ),
 ]
 PriorBlur = Annotated[
     float,
-    typer.Option(help="Build for a prior with this share, 0 to 1, of a public one mixed in."),
+    typer.Option(
+        metavar="SHARE",
+        help="Mix in this share of a public prior.",
+        rich_help_panel=_PRIOR,
+    ),
 ]
 BlurWith = Annotated[
     str | None,
-    typer.Option(help="The public prior: uniform (the default), or a PROFILE of the same places."),
+    typer.Option(
+        metavar="PRIOR",
+        help="Public prior: uniform, or a PROFILE of these places.",
+        autocompletion=one_of(("uniform",)),
+        rich_help_panel=_PRIOR,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
