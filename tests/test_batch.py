@@ -23,7 +23,7 @@ import whereish as wh
 from serving import wait_until
 from stepping import halting
 from whereish.batch import Level, LocalEngine, open_output, run_batch
-from whereish.batch.engines import Lost
+from whereish.parallel import Lost
 from whereish.batch.output import Folder
 from whereish.batch.run import file_name
 from whereish.cli import app

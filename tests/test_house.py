@@ -20,8 +20,8 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
-    {"errors", "parallel"},
-    {"deadline", "files", "distributed", "distributed.cluster"},
+    {"errors", "parallel", "retries"},
+    {"deadline", "files", "distributed", "distributed.cluster", "distributed.ray_batch"},
     {"places"},
     {"traces", "programs", "measures"},
     {"profiles", "solvers", "release"},
