@@ -31,6 +31,7 @@ FLOORS = (
     {"device", "spec"},
     {"plotting"},
     {"studies", "batch"},
+    {"service.errors"},
     {"service.workers"},
     {"distributed.ray_pool", "distributed.ray_gateway", "distributed.ray_actor"},
     {"service"},

@@ -24,7 +24,7 @@ from whereish.service.http.app import Service, create_app
 from whereish.service.http.connections import open_files
 from whereish.service.http.protocol import Wire
 from whereish.service.settings import SEND_BUFFER, Settings, private_folder
-from whereish.service.workers.process import leave_no_core
+from whereish.service.workers.process import disable_core_dumps
 
 _LOOK_S = 1.0
 
@@ -62,7 +62,7 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
         server uses the folder.
     """
     os.umask(0o077)
-    leave_no_core()
+    disable_core_dumps()
     _many_connections()
     private_folder(settings.folder)
     with _alone(settings.folder, settings.database is None), _listen(settings) as listening:

@@ -21,14 +21,15 @@ from dbos import DBOS, DBOSConfig, SetEnqueueOptions, SetWorkflowID
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from whereish.distributed.ray_pool import FarWorkers
+from whereish.distributed.ray_pool import RayWorkerPool
 from whereish.errors import InputError
 from whereish.mechanisms.plan import overtime_seconds
 from whereish.service.jobs.database import DatabaseError
 from whereish.service.jobs.sealing import SealError
 from whereish.service.jobs.store import Jobs
 from whereish.service.settings import Settings
-from whereish.service.workers.pool import Outcome, Workers
+from whereish.service.workers.pool import WorkerPool
+from whereish.service.workers.worker import Outcome
 
 _QUEUE = "builds"
 _LOOK_S = 5.0
@@ -72,7 +73,9 @@ class Queue:
         self._settings = settings
         self._jobs = jobs
         self._workers = (
-            Workers(settings.folder) if settings.cluster is None else FarWorkers(settings.cluster)
+            WorkerPool(settings.folder)
+            if settings.cluster is None
+            else RayWorkerPool(settings.cluster)
         )
         self._stop = threading.Event()
         self._running: dict[str, Any] = {}
@@ -82,7 +85,7 @@ class Queue:
     @property
     def ready(self) -> bool:
         """Whether jobs are being built, or could be."""
-        return self._started and self._workers.work
+        return self._started and self._workers.is_usable
 
     def start(self) -> None:
         """Take up what was left, and begin.
@@ -179,7 +182,7 @@ class Queue:
                 error = {"code": "unreadable", "message": str(wrong), "field": "service"}
                 self._jobs.fail(id_, owner, error)
                 return
-            worker = self._workers.take()
+            worker = self._workers.acquire()
             with self._lock:
                 self._running[id_] = worker
             try:
@@ -191,7 +194,7 @@ class Queue:
                     lambda: self._is_wanted(id_, owner),
                 )
             finally:
-                self._workers.give_back(worker)
+                self._workers.release(worker)
                 with self._lock:
                     self._running.pop(id_, None)
             if self._workers.stopping:
