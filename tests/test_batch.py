@@ -23,10 +23,10 @@ import whereish as wh
 from serving import wait_until
 from stepping import halting
 from whereish.batch import Level, LocalEngine, open_output, run_batch
-from whereish.parallel import Lost
 from whereish.batch.output import Folder
 from whereish.batch.run import file_name
 from whereish.cli import app
+from whereish.parallel import Lost
 from whereish.profiles import People, write_profiles
 
 pytestmark = pytest.mark.heavy

@@ -17,7 +17,7 @@ from whereish.service.jobs.database import Database, DiskFullError
 from whereish.service.jobs.reserve import Reserve
 from whereish.service.jobs.sealing import seal_of
 from whereish.service.jobs.store import Jobs
-from whereish.service.settings import Limits
+from whereish.service.limits import Limits
 
 pytestmark = pytest.mark.heavy
 

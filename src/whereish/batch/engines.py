@@ -111,5 +111,7 @@ def _end_with(parent: int) -> None:
 def open_engine(workers: int | None = None, cluster: str | None = None) -> Engine:
     """Return an engine: processes of this machine, or a Ray cluster if an address is given."""
     if cluster is not None and workers is not None:
-        raise InputError("workers must be left out with a cluster, which has a number of cores already")
+        raise InputError(
+            "workers must be left out with a cluster, which has a number of cores already"
+        )
     return LocalEngine(workers) if cluster is None else RayEngine(cluster)

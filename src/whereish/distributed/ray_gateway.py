@@ -2,8 +2,8 @@
 
 Ray ends every process that has joined a cluster when the cluster is lost. The server must survive
 that, so this process joins in its place. It reads commands from standard input, one JSON document
-on each line: join a cluster, start a worker, solve, end. It writes the messages of the workers, with
-their numbers, to standard output. It ends when its standard input is closed, with all its workers.
+on each line: join a cluster, start a worker, solve, end. It writes the messages of the workers to
+standard output, with their numbers. It ends when its standard input is closed, with its workers.
 """
 
 from __future__ import annotations

@@ -113,8 +113,8 @@ class RayTeam:
             if time.monotonic() > end:
                 raise SolveError(
                     f"the cluster {address} is busy: its {len(calls)} machines with "
-                    f"{sum(self._cores)} cores were not all free within {RETRY.placing_s:.0f} s: try "
-                    "again later"
+                    f"{sum(self._cores)} cores were not all free within {RETRY.placing_s:.0f} s: "
+                    "try again later"
                 )
 
     def _member(self, i: int, cores: int, machine: str | None = None) -> Any:
@@ -206,8 +206,8 @@ class RayTeam:
         self._deaths[i] += 1
         if self._deaths[i] >= RETRY.deaths:
             raise SolveError(
-                f"a worker of the cluster died {RETRY.deaths} times over the same step: it may need "
-                "more memory than its machine has"
+                f"a worker of the cluster died {RETRY.deaths} times over the same step: it may "
+                "need more memory than its machine has"
             )
         self.moved.rebuilt += 1
         member = self._member(i, self._cores[i])

@@ -90,7 +90,9 @@ def solve(body: bytes, memory_gb: float, send: Any) -> tuple[bytes, dict[str, An
     if not audited["certified"]:
         raise RuntimeError("a mechanism without an epsilon")
     build = mechanism.build
-    gap = None if recipe.prior_blur else build.gap  # the gap of a blurred prior is not that of the loss
+    gap = (
+        None if recipe.prior_blur else build.gap
+    )  # the gap of a blurred prior is not that of the loss
     result = state(iteration, quality_loss(mechanism, recipe.prior, recipe.quality), gap)
     return file, result | {"solver": build.solver, "stopped": build.stopped}
 
