@@ -14,7 +14,8 @@ from typing import Any
 
 from whereish.service.errors import HTTP_ERRORS, JOB_ERRORS
 from whereish.service.http import openapi
-from whereish.service.http.app import create_app
+from whereish.service.http.app import create_api
+from whereish.service.http.context import Service
 from whereish.service.limits import FixedLimits, Limits
 from whereish.service.settings import Settings
 
@@ -24,9 +25,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "http.md"
 def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document of a service with default settings."""
     with tempfile.TemporaryDirectory() as folder:
-        app, _ = create_app(Settings(Path(folder)))
-        found: dict[str, Any] = app.openapi()
-    return found
+        api, _ = create_api(Service(Settings(Path(folder))))
+        return api.openapi()
 
 
 def _bullet(text: str) -> str:
@@ -130,18 +130,16 @@ def parts() -> dict[str, str]:
 
 def written(page: str) -> str:
     """Return the page with its generated parts replaced."""
-    for name, text in parts().items():
-        begin, end = f"<!-- generated: {name} -->", "<!-- end -->"
-        found = re.subn(
-            f"{re.escape(begin)}.*?{re.escape(end)}",
-            lambda _, text=text, begin=begin: f"{begin}\n{text}\n{end}",  # type: ignore[misc]
-            page,
-            flags=re.DOTALL,
-        )
-        if found[1] != 1:
-            raise ValueError(f"{PAGE} must have one part named {name}")
-        page = found[0]
-    return page
+    new = parts()
+    found = re.findall(r"<!-- generated: (.*?) -->", page)
+    if sorted(found) != sorted(new):
+        raise ValueError(f"{PAGE.name} must have one part of each name: {', '.join(new)}")
+    return re.sub(
+        r"(<!-- generated: (.*?) -->).*?(<!-- end -->)",
+        lambda match: f"{match[1]}\n{new[match[2]]}\n{match[3]}",
+        page,
+        flags=re.DOTALL,
+    )
 
 
 if __name__ == "__main__":

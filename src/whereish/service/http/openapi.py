@@ -140,10 +140,46 @@ def route(operation: Operation) -> dict[str, Any]:
     }
 
 
+# Objects within a recipe, by their first required field: a generated client has a class for each.
+_NESTED = {
+    "latlon": "GeographicPlaces",
+    "xy_km": "PlanePlaces",
+    "matrix": "DistanceMatrix",
+    "edges": "RoadNetwork",
+}
+
+
+def _with_names(part: Any, schemas: dict[str, Any]) -> Any:
+    """Return a schema in which nested objects are references, and null is a type."""
+    if isinstance(part, list):
+        return [_with_names(one, schemas) for one in part]
+    if not isinstance(part, dict):
+        return part
+    found = {key: _with_names(value, schemas) for key, value in part.items() if key != "example"}
+    options = found.get("anyOf", [])
+    if any(None in option.get("enum", ()) for option in options):
+        found["anyOf"] = [*filter(None, map(_without_null, options)), {"type": "null"}]
+    name = _NESTED.get(next(iter(found.get("required") or ()), ""))
+    if name is not None and found.get("type") == "object":
+        schemas[name] = found | {"title": name}
+        return {"$ref": f"#/components/schemas/{name}"}
+    return found
+
+
+def _without_null(option: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a choice of words without null, or None if it was the only one."""
+    if "enum" not in option:
+        return option
+    words = [word for word in option["enum"] if word is not None]
+    return {**option, "type": "string", "enum": words} if words else None
+
+
 def complete(document: dict[str, Any]) -> dict[str, Any]:
     """Add the recipe and the key, and remove what FastAPI adds but the service never answers."""
     components = document["components"]
-    components["schemas"] |= schema.COMPONENTS
+    for name, recipe in schema.COMPONENTS.items():
+        named = _with_names(recipe, components["schemas"])
+        components["schemas"][name] = named | {"title": name, "example": recipe["example"]}
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for unused in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(unused, None)
