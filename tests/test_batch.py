@@ -23,11 +23,11 @@ import whereish as wh
 from serving import wait_until
 from stepping import halting
 from whereish.batch import LocalEngine, open_output, run_batch
-from whereish.batch.engines import Lost
 from whereish.batch.journal import Shared
 from whereish.batch.output import Folder
 from whereish.batch.run import digest_of, file_name
 from whereish.cli import app
+from whereish.parallel import Lost
 from whereish.profiles import People, write_profiles
 from whereish.spec import BuildOptions
 
