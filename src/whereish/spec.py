@@ -79,9 +79,7 @@ class BuildOptions(Validated):
     solver: Annotated[
         str,
         one_of(lambda: SOLVERS),
-        Field(
-            description="auto: structured; highs for the smallest programs and where a gap stays open."
-        ),
+        Field(description="auto: structured, or highs for the smallest programs."),
     ] = "auto"
     form: Annotated[
         str | None,
