@@ -231,7 +231,7 @@ def test_python_objects_are_taken_as_they_are() -> None:
     spec = wh.BuildSpec(
         epsilon_per_km=1.07,
         prior=np.array(document["prior"]),
-        privacy_metric=wh.euclidean(places),  # type: ignore[arg-type]  # it is read into another
+        privacy_metric=wh.euclidean(places),
         outputs=(0, 4),
         places=places,
     )
