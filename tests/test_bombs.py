@@ -11,7 +11,7 @@ import pytest
 
 import whereish as wh
 from whereish import files
-from whereish.traces.readers.tables import slow_frames
+from whereish.traces.readers import READERS, Options
 
 MB = 2**20
 ROW = {
@@ -184,7 +184,7 @@ def test_an_element_without_an_end_takes_little_memory(tmp_path: Path) -> None:
     line = packed(tmp_path / "c" / "c.csv.gz", iter([HEAD["csv"], b"1" * (48 * MB), b"\n"]))
     tracemalloc.start()
     try:
-        frames = list(slow_frames("csv", "me", line, None, "UTC"))
+        frames = list(READERS["csv"].slow_frames(line, Options()))
         assert tracemalloc.get_traced_memory()[1] < 24 * MB
     finally:
         tracemalloc.stop()
