@@ -30,6 +30,7 @@ from whereish.profiles.regions import (
 )
 from whereish.profiles.visits import ALL_DAY, PERIODS, Step, Visits, as_period, count_visits
 from whereish.traces.cleaning import Funnel
+from whereish.traces.held import hold
 from whereish.traces.source import Progress, Traces
 
 if TYPE_CHECKING:
@@ -139,6 +140,8 @@ def personal_profile(
         raise InputError("regions that are given have their size: leave cell_km out")
     if on is not None and (regions is not None or cell_km is not None):
         raise InputError("a profile has its places: leave regions and cell_km out")
+    if isinstance(traces, Traces):
+        traces = hold(traces, timed=count != "points")
     around = fine = None
     if on is not None:
         regions = regions_of(on)

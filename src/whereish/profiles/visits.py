@@ -224,12 +224,13 @@ def _points(
 
     funnel = Funnel()
     if isinstance(traces, Traces):
-        parts = list(replace(traces, timed=False).map(reduce, funnel, progress))
+        untimed = replace(traces, timed=False) if traces.timed else traces
+        parts = list(untimed.map(reduce, funnel, progress))
     elif not isinstance(traces, pl.DataFrame):
         raise InputError("traces must be Traces, or a polars table with user, lat and lon")
     else:
-        untimed = traces.with_columns(time=pl.lit(None, pl.Datetime("us", "UTC")))
-        parts = [reduce(_checked(untimed, funnel, timed=False))]
+        table = traces.with_columns(time=pl.lit(None, pl.Datetime("us", "UTC")))
+        parts = [reduce(_checked(table, funnel, timed=False))]
     table = (
         pl.concat(parts)
         .sort("user", "region")
