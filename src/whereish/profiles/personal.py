@@ -15,6 +15,14 @@ import numpy as np
 from whereish.errors import InputError, described
 from whereish.places import Array, LocalPlane, Places, as_number, as_whole, euclidean
 from whereish.profiles.cohorts import busiest_window
+from whereish.profiles.defaults import (
+    CELL_SIZES_M,
+    COVERAGE,
+    EARTH_RADIUS_KM,
+    HEAVIEST_TILES,
+    PLACES,
+    RADIUS_KM,
+)
 from whereish.profiles.known_places import regions_of
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import (
@@ -36,11 +44,8 @@ from whereish.traces.source import Progress, Traces
 if TYPE_CHECKING:
     import polars as pl
 
-_FINE_KM = 0.1
-_TILES = 2000
-_FACTORS = (1, 2, 4, 8, 16)  # cells of 100, 200, 400, 800 and 1,600 m
-_WELL_COVERED = 0.9
-RADIUS_KM = 25.0
+_FINE_KM = CELL_SIZES_M[0] / 1000
+_SAME_DEGREES = 1e-9  # more than rounding errors, less than anybody could mean
 SMOOTH_KM = 0.5
 
 
@@ -87,7 +92,7 @@ class Portrait:
 
 def personal_profile(
     traces: Traces | pl.DataFrame,
-    places: int = 50,
+    places: int = PLACES,
     *,
     zone: str = "UTC",
     period: str | tuple[int, int] = ALL_DAY,
@@ -244,7 +249,9 @@ def find_middle(visits: Visits, radius_km: float) -> LocalPlane:
     weights = _weighted(visits).group_by("region").agg(time=pl.col("share").sum()).sort("region")
     if len(weights) == 0:
         raise InputError("traces must hold at least one point that can be used, got none")
-    heaviest = weights.sort("time", "region", descending=[True, False]).head(_TILES).sort("region")
+    heaviest = (
+        weights.sort("time", "region", descending=[True, False]).head(HEAVIEST_TILES).sort("region")
+    )
     time = heaviest["time"].to_numpy()
     lat, lon = DegreeTiles().middles(heaviest["region"].to_numpy())
     near = _apart_km(lat, lon, lat[:, None], lon[:, None]) <= radius_km
@@ -252,14 +259,30 @@ def find_middle(visits: Visits, radius_km: float) -> LocalPlane:
     east = (lon - lon[best] + 180) % 360 - 180  # the date line is an ordinary place
     weight = near[best] * time / (near[best] @ time)
     middle = (lon[best] + weight @ east + 180) % 360 - 180
-    return LocalPlane(round(float(weight @ lat), 2), round(float(middle), 2))
+    return LocalPlane(*_hundredths(float(weight @ lat), float(middle)))
+
+
+def _hundredths(lat: float, lon: float) -> tuple[float, float]:
+    """Round to hundredths of a degree.
+
+    The middle of a tile lies half-way between two hundredths, and a mean of such middles is off by
+    a rounding error, which differs between machines. So a mean that is the middle of a tile is
+    replaced by that middle.
+    """
+    tiles = DegreeTiles()
+    (north,), (east,) = tiles.middles(tiles.of(np.array([lat]), np.array([lon])))
+    north, east = float(north), (float(east) + 180) % 360 - 180
+    return (
+        round(north if abs(lat - north) < _SAME_DEGREES else lat, 2),
+        round(east if abs(lon - east) < _SAME_DEGREES else lon, 2),
+    )
 
 
 def _apart_km(lat: Array, lon: Array, other_lat: Array, other_lon: Array) -> Array:
     """Return distances on a sphere: good enough to tell near from far."""
     a, b, c, d = (np.radians(angle) for angle in (lat, lon, other_lat, other_lon))
     chord = np.sin((a - c) / 2) ** 2 + np.cos(a) * np.cos(c) * np.sin((b - d) / 2) ** 2
-    return np.asarray(2 * 6371.0 * np.arcsin(np.sqrt(np.clip(chord, 0, 1))))
+    return np.asarray(2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.clip(chord, 0, 1))))
 
 
 def smoothed(prior: Array, places: Places, share: float, reach_km: float = SMOOTH_KM) -> Array:
@@ -341,12 +364,12 @@ def _best_size(visits: Visits, cells: SquareCells, places: int) -> Visits:
 
     column, row = SquareCells.grid(visits.table["region"].to_numpy())
     nowhere = visits.table["region"].to_numpy() == ELSEWHERE
-    for factor in _FACTORS:
+    for factor in (size // CELL_SIZES_M[0] for size in CELL_SIZES_M):
         ids = np.where(nowhere, ELSEWHERE, cells.numbered(column // factor, row // factor))
         table = _distinct(visits.table.with_columns(region=pl.Series(ids)))
         coarse = replace(visits, table=table, regions=cells.coarser(factor))
         best, _ = _most_visited(table["region"].to_numpy(), places)
-        if _time_share(coarse, best) >= _WELL_COVERED * _time_share(coarse, None):
+        if _time_share(coarse, best) >= COVERAGE * _time_share(coarse, None):
             break
     return coarse
 

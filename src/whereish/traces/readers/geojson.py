@@ -12,6 +12,7 @@ from whereish.traces.readers.columns import OTHER_NAMES
 from whereish.traces.readers.points import Point, PointReader
 from whereish.traces.readers.reader import start_of
 
+TIMES_NAMES = ("coordtimes", "times", "timestamps")  # of the property with a time for each vertex
 SIGNS = (b'"features"', b'"geometry"', b'"FeatureCollection"')
 
 
@@ -67,16 +68,13 @@ def _feature_points(feature: dict[str, Any], line: int) -> Iterator[Point]:
     if not isinstance(shape, dict):
         return
     about = about if isinstance(about, dict) else {}
-    kind, where = shape.get("type"), shape.get("coordinates")
-    lines = {"Point": [[where]], "MultiPoint": [where], "LineString": [where]}.get(
-        str(kind), where if kind == "MultiLineString" else []
-    )
     once = next((about[n] for n in _names(about, OTHER_NAMES["time"])), None)
-    every = next((about[n] for n in _names(about, ("coordtimes", "times", "timestamps"))), None)
+    every = next((about[n] for n in _names(about, TIMES_NAMES)), None)
     if every is None and isinstance(about.get("coordinateProperties"), dict):
         every = about["coordinateProperties"].get("times")
     nested = isinstance(every, list) and bool(every) and isinstance(every[0], list)
     times = every if isinstance(every, list) and nested else [every]
+    lines = _lines(shape)
     for number, vertices in enumerate(lines if isinstance(lines, list) else []):
         stamps = times[number] if number < len(times) else None
         for index, vertex in enumerate(vertices if isinstance(vertices, list) else []):
@@ -85,6 +83,19 @@ def _feature_points(feature: dict[str, Any], line: int) -> Iterator[Point]:
                 when = stamps[index] if index < len(stamps) else None
             pair = vertex if isinstance(vertex, list) and len(vertex) >= 2 else [None, None]
             yield when, pair[1], pair[0], line
+
+
+def _lines(shape: dict[str, Any]) -> Any:
+    """Return the vertices of a geometry, line by line; a point is a line of one vertex."""
+    kind, where = shape.get("type"), shape.get("coordinates")
+    parts = shape.get("geometries")
+    if kind == "GeometryCollection" and isinstance(parts, list):
+        plain = [p for p in parts if isinstance(p, dict) and p.get("type") != kind]
+        found = [_lines(part) for part in plain]
+        return [line for lines in found if isinstance(lines, list) for line in lines]
+    if kind == "MultiLineString":
+        return where
+    return {"Point": [[where]], "MultiPoint": [where], "LineString": [where]}.get(str(kind), [])
 
 
 def _names(about: dict[str, Any], wanted: tuple[str, ...]) -> list[str]:
