@@ -44,7 +44,7 @@ def check_parquet(file: Path, columns: Sequence[str]) -> None:
     most = most_unpacked(file.stat().st_size)
     try:
         rows, pages = _stated(file, frozenset(columns))
-    except (IndexError, KeyError, TypeError, ValueError, RecursionError):
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
         raise FormatError(_DAMAGED) from None
     values = 8 * max(3, len(columns)) * rows
     if max(pages, values) > most or _checked_text_bytes(file, columns, rows, most) > most:
@@ -68,27 +68,36 @@ def _text_bytes(file: Path, columns: Sequence[str], rows: int, most: int) -> int
     """Return the bytes of all texts in some columns, or of so many that they are too many."""
     import polars as pl
 
-    scan = pl.scan_parquet(file, glob=False)
-    lengths = []
-    for name, kind in scan.select(columns).collect_schema().items():
-        if kind.is_nested() or kind == pl.Object:
-            raise FormatError(f"the column {name!r:.40} must hold texts or numbers")
-        column = pl.col(name)
-        if kind == pl.String:
-            lengths.append(column.str.len_bytes())
-        elif kind == pl.Binary:
-            lengths.append(column.bin.size())
-        elif kind in (pl.Categorical, pl.Enum):
-            lengths.append(column.cat.len_bytes())
+    table = pl.scan_parquet(file, glob=False).select(columns)
+    kinds = table.collect_schema()
+    lengths = [length for name in columns for length in _lengths(pl.col(name), kinds[name])]
     if not lengths:
         return 0
     total = pl.sum_horizontal(length.cast(pl.UInt64).sum() for length in lengths)
     size = 0
     for start in range(0, rows, _ROWS):
-        size += int(scan.select(columns).slice(start, _ROWS).select(total).collect().item())
+        size += int(table.slice(start, _ROWS).select(total).collect().item())
         if size > most:
             break
     return size
+
+
+def _lengths(column: Any, kind: Any) -> Iterator[Any]:
+    """Yield the lengths of the texts in a column, and in the lists and records it may hold."""
+    import polars as pl
+
+    if kind == pl.String:
+        yield column.str.len_bytes()
+    elif kind == pl.Binary:
+        yield column.bin.size()
+    elif kind in (pl.Categorical, pl.Enum):
+        yield column.cat.len_bytes()
+    elif isinstance(kind, pl.List | pl.Array):
+        items = column.list if isinstance(kind, pl.List) else column.arr
+        yield from _lengths(items.explode(), kind.inner)
+    elif isinstance(kind, pl.Struct):
+        for field in kind.fields:
+            yield from _lengths(column.struct.field(field.name), field.dtype)
 
 
 def _stated(file: Path, columns: frozenset[str]) -> tuple[int, int]:
@@ -140,6 +149,8 @@ def _pages(stream: IO[bytes], chunk: dict[int, Any]) -> Iterator[_Page]:
             raise FormatError(_DAMAGED)
         at = dictionary
     end = at + chunk[7]
+    if at < 0:
+        raise FormatError(_DAMAGED)
     while at < end:
         header, length = _page_header(stream, at)
         unpacked, packed = header[2], header[3]
