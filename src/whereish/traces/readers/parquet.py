@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from whereish.errors import FormatError
-from whereish.files import most_unpacked, unpacks_to_more
+from whereish.parquet import check_parquet
 from whereish.traces.cleaning import moments, read_times
 from whereish.traces.readers import limits
 from whereish.traces.readers.columns import Columns, match_columns
@@ -15,8 +15,6 @@ from whereish.traces.readers.reader import Options, Reader, start_of
 
 if TYPE_CHECKING:
     import polars as pl
-
-_ROW_BYTES = 24  # a time and two coordinates
 
 
 class Parquet(Reader):
@@ -62,9 +60,8 @@ class Parquet(Reader):
         for name in (columns.lat, columns.lon):
             if not (kinds[name].is_numeric() or kinds[name] == pl.String):
                 raise FormatError(f"the column {name!r:.40} must hold numbers")
-        count, most = raw.select(pl.len()).collect().item(), most_unpacked(file.stat().st_size)
-        if count * _ROW_BYTES > most:
-            raise FormatError(unpacks_to_more(most))
+        check_parquet(file, list(columns.named.values()))
+        count = raw.select(pl.len()).collect().item()
         for start in range(0, count, limits.ROWS_A_FRAME):
             frame = rows.slice(start, limits.ROWS_A_FRAME).collect()
             line = pl.int_range(start + 1, start + 1 + len(frame), eager=True)
