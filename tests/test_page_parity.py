@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whereish.profiles import Portrait, personal_profile
+from whereish.profiles import PersonalProfile, personal_profile
 from whereish.traces import open_traces
 
 ROOT = Path(__file__).parent.parent
@@ -163,7 +163,7 @@ def by_page(file: Path, scratch: Path) -> dict[str, Any]:
     return found
 
 
-def same(page: dict[str, Any], made: Portrait) -> None:
+def same(page: dict[str, Any], made: PersonalProfile) -> None:
     where = made.profile.places
     assert where.latlon is not None
     assert where.plane is not None

@@ -19,12 +19,12 @@ import whereish as wh
 from strategies import places, priors
 from whereish.profiles import (
     DegreeTiles,
-    Portrait,
+    PersonalProfile,
     area_cells,
     count_visits,
     find_middle,
     personal_profile,
-    portrait,
+    profile_from_visits,
     smoothed,
 )
 from whereish.traces import Traces, open_traces
@@ -45,7 +45,7 @@ def stays(*parts: tuple[tuple[float, float], int, int]) -> pl.DataFrame:
     return table.with_columns(user=pl.lit("me"), time=pl.col("time").dt.cast_time_unit("us"))
 
 
-def prior_at(made: Portrait, spot: tuple[float, float]) -> float:
+def prior_at(made: PersonalProfile, spot: tuple[float, float]) -> float:
     where = made.profile.places
     assert where.latlon is not None
     assert where.plane is not None
@@ -124,7 +124,7 @@ def test_several_people_are_not_taken_for_one() -> None:
     with pytest.raises(wh.InputError, match="traces must be of one person, got 2"):
         personal_profile(both)
     visits = count_visits(both, area_cells(both, (0.5, 0.5), 3.0))
-    assert portrait(visits, "you", 9).profile.prior.max() == 1.0
+    assert profile_from_visits(visits, "you", 9).profile.prior.max() == 1.0
 
 
 @pytest.mark.parametrize(

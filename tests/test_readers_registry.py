@@ -29,7 +29,8 @@ class Log(PointReader):
 
     def points(self, file: Path) -> Iterator[Point]:
         for number, line in enumerate(file.read_text().splitlines()[1:], start=2):
-            yield (*line.split(), number)
+            time, lat, lon = line.split()
+            yield time, lat, lon, number
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from whereish.errors import InputError, described
 from whereish.profiles.regions import Regions
@@ -40,6 +40,15 @@ _STEP_S, _PAUSE_STEPS = 300, 4
 _HELD_ROWS = 2_000_000
 COUNTS = ("hours", "points")
 _FORMAT = 1  # of what is kept: changes when the same traces would give other visits
+
+
+class CountOptions(TypedDict):
+    """The options of `count_visits`, to hand on together."""
+
+    zone: str
+    count: str | None
+    progress: Progress | None
+    cache: Path | None
 
 
 @dataclass(frozen=True)

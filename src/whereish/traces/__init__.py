@@ -2,6 +2,7 @@
 
 from whereish.traces.cache import cache_folder, forget
 from whereish.traces.cleaning import Funnel
+from whereish.traces.held import hold
 from whereish.traces.readers import KINDS, READERS, Options, Reader, register
 from whereish.traces.source import Traces, check_zone, open_traces
 
@@ -15,6 +16,7 @@ __all__ = [
     "cache_folder",
     "check_zone",
     "forget",
+    "hold",
     "open_traces",
     "register",
 ]
