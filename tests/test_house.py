@@ -23,6 +23,7 @@ FLOORS = (
     {"errors", "limits", "parallel"},
     {"extras", "strict_json"},
     {"deadline", "files", "validated", "distributed", "distributed.cluster"},
+    {"parquet"},
     {"places"},
     {"traces", "programs", "measures"},
     {"profiles", "solvers", "release"},

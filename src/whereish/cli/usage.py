@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 _UsageError: type[Any] = BadParameter.__mro__[1]  # the parent of all errors of an argument
 _WITH_DIGIT = re.compile(r"[^\s'\"()\[\]]*\d[^\s'\"()\[\]]*")
-NOT_SHOWN = "(not shown: it may be a place)"
+NOT_SHOWN = "not shown, as it may be a place"
 
 
 @contextmanager
