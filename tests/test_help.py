@@ -88,6 +88,8 @@ def completed(*words: str) -> list[str]:
         (("build", "--solver", "h"), {"highs-ipm", "highs-dual-simplex", "highs-primal-simplex"}),
         (("build", "--method", "c"), {"closed-form"}),
         (("build", "--formulation", "d"), {"dual"}),
+        (("profile", "--period", "m"), {"morning"}),
+        (("profile", "--kind", "g"), {"geolife", "geojson", "google", "gpx"}),
         (("report", "--period", "w"), {"week"}),
         (("obfuscate", "--outside", "p"), {"planar-laplace"}),
         (("measure", "--adversary-metric", "g"), {"geodesic"}),
@@ -133,11 +135,11 @@ def test_options_by_their_old_names(tmp_path: Path) -> None:
         done = run("measure", out, "--prior", profile, name, "300m", "--json")
         assert done.exit_code == 0, done.stderr
         assert "radius_to_ask_km" in done.stdout
-    both = "--one-person", "--merge-people"
+    both = "--one-person", "--merge-users"
     for name in both:
         done = run("profile", profile, name, "--user", "me", "-o", tmp_path / "p.csv")
         assert done.exit_code == 2
-        assert "goes neither with" in done.stderr or "must be left out with" in done.stderr
+        assert "--merge-users goes neither with --group nor with --user" in done.stderr
 
 
 def test_progress_fits_80_columns_and_the_gap_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:

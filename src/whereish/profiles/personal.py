@@ -262,7 +262,7 @@ def _counted(
     if len(people) > 1:
         raise InputError(
             f"traces must be of one person, got {len(people)}: name one (users=[{people[0]!r}], or "
-            f"--user {people[0]}), say that all are yours (person='me', or --one-person), or make "
+            f"--user {people[0]}), say that all are yours (person='me', or --merge-users), or make "
             "a profile of each (paper_profiles, or --group users)"
         )
     if not people:
