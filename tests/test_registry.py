@@ -80,6 +80,7 @@ def test_a_description_knows_them() -> None:
     assert made.epsilon == 1.07
     metric = BuildSpec.from_document({**DOCUMENT, "privacy_metric": "manhattan"}).build()
     xy = np.array(some.grid(4, 3).xy)
+    assert metric.privacy_metric is not None
     assert np.allclose(metric.privacy_metric, np.abs(xy[:, None] - xy).sum(axis=2))
 
 
@@ -116,7 +117,7 @@ def test_the_command_line_offers_and_builds_them(tmp_path: Path) -> None:
     done = command(tmp_path, "build", "spec.json", "-o", "k.whereish", "--method", "uniform")
     assert done.returncode == 0, done.stderr
     told = ["measure", "k.whereish", "--prior", "me.csv", "--adversary-metric", "manhattan"]
-    rows = zip(DOCUMENT["places"]["xy_km"], DOCUMENT["prior"], strict=True)  # type: ignore[index]
+    rows = zip(DOCUMENT["places"]["xy_km"], DOCUMENT["prior"], strict=True)
     lines = [f"{x},{y},{p}" for (x, y), p in rows]
     (tmp_path / "me.csv").write_text("\n".join(["x_km,y_km,prior", *lines]))
     done = command(tmp_path, *told, "--json")
