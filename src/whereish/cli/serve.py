@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whereish.cli.completion import one_of
 from whereish.cli.console import command, emit, say
 from whereish.errors import InputError
 from whereish.places.validation import as_number, as_whole
@@ -27,19 +28,20 @@ from whereish.service.settings import (
 Folder = Annotated[
     Path | None,
     typer.Option(
-        help="Where jobs and keys are kept, readable by you only; ~/.local/share/whereish if not "
-        "given."
+        metavar="FOLDER", help="Jobs and keys. If not given: ~/.local/share/whereish.",
+        rich_help_panel="Data",
     ),
-]
+]  # fmt: skip
 DatabaseUrl = Annotated[
     str | None,
     typer.Option(
-        envvar=DATABASE_VARIABLE, help="A PostgreSQL URL, for several servers; else a file.",
-        show_envvar=True,
+        metavar="URL", envvar=DATABASE_VARIABLE, show_envvar=True,
+        help="Use PostgreSQL.", rich_help_panel="Data",
     ),
 ]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 _DEFAULT = Limits()
+_LISTEN, _SOLVE, _LIMITS, _PAGE = "Address", "Solving", "Limits", "The page"
 
 if TYPE_CHECKING:
     from whereish.service.auth.keys import Keys
@@ -49,62 +51,100 @@ keys_app = typer.Typer(no_args_is_help=True, help="Make, list and revoke the key
 
 @command
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8765,
+    host: Annotated[
+        str, typer.Option(metavar="NAME", help="Listen here.", rich_help_panel=_LISTEN)
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="0 takes a free port.", rich_help_panel=_LISTEN)
+    ] = 8765,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Answer to this name, too, e.g. behind a proxy.",
+            rich_help_panel=_LISTEN,
+        ),
+    ] = None,
     folder: Folder = None,
     database: DatabaseUrl = None,
+    retention: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="Keep finished jobs: 90m, 24h, 7d.", rich_help_panel="Data"
+        ),
+    ] = "24h",
     workers: Annotated[
-        int | None, typer.Option(help="Solves at a time; as many as cores if not given.")
+        int | None,
+        typer.Option(help="Solves at a time. If not given: all cores.", rich_help_panel=_SOLVE),
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(help="Solve on a Ray cluster that is there already: auto or HOST:PORT."),
+        typer.Option(
+            metavar="ADDRESS", help="Use a Ray cluster: auto, or HOST:PORT.",
+            rich_help_panel=_SOLVE,
+        ),
     ] = None,
-    retention: Annotated[
-        str, typer.Option(help="How long finished jobs are kept, like 90m, 24h or 7d.")
-    ] = "24h",
-    places: Annotated[int, typer.Option(help="Most places of a recipe.")] = _DEFAULT.places,
-    body: Annotated[int, typer.Option(help="Most bytes of a recipe.")] = _DEFAULT.body_bytes,
-    memory: Annotated[float, typer.Option(help="Gigabytes a solve may take.")] = _DEFAULT.memory_gb,
+    memory: Annotated[
+        float, typer.Option(metavar="GB", help="For each solve.", rich_help_panel=_SOLVE)
+    ] = _DEFAULT.memory_gb,
     time_limit: Annotated[
-        float, typer.Option(help="Seconds a solve may take.")
+        float, typer.Option(metavar="SECONDS", help="For each solve.", rich_help_panel=_SOLVE)
     ] = _DEFAULT.time_limit_s,
-    queue: Annotated[int, typer.Option(help="Most jobs that wait.")] = _DEFAULT.queue,
-    jobs: Annotated[int, typer.Option(help="Most jobs of one key.")] = _DEFAULT.jobs_per_key,
+    places: Annotated[
+        int, typer.Option(help="Places of a mechanism.", rich_help_panel=_LIMITS)
+    ] = _DEFAULT.places,
+    body: Annotated[
+        int, typer.Option(help="Bytes of a request.", rich_help_panel=_LIMITS)
+    ] = _DEFAULT.body_bytes,
+    queue: Annotated[
+        int, typer.Option(help="Jobs that wait.", rich_help_panel=_LIMITS)
+    ] = _DEFAULT.queue,
+    jobs: Annotated[
+        int, typer.Option(help="Jobs of one key.", rich_help_panel=_LIMITS)
+    ] = _DEFAULT.jobs_per_key,
     rate: Annotated[
-        int, typer.Option(help="New jobs a minute and key.")
+        int, typer.Option(help="New jobs of one key in a minute.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.posts_per_minute,
     reads: Annotated[
-        int, typer.Option(help="Other requests a second and key.")
+        int, typer.Option(help="Other requests of one key in a second.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.reads_per_second,
     streams: Annotated[
-        int, typer.Option(help="Open event streams of one key.")
+        int, typer.Option(help="Open event streams of one key.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.streams_per_key,
     connections: Annotated[
         int | None,
-        typer.Option(help="Open connections in all; 2000 if not given, or what the system allows."),
+        typer.Option(help="Open connections (2000, or as the system).", rich_help_panel=_LIMITS),
     ] = None,
     connections_per_address: Annotated[
         int | None,
         typer.Option(
-            help="Open connections of one client address; 200 if not given, and any number from "
-            "this machine, where a proxy may be."
+            help="From one address (200; from this machine: any).",
+            rich_help_panel=_LIMITS,
         ),
     ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="Another name it answers to, e.g. behind a proxy.")
-    ] = None,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the page in a browser.", rich_help_panel=_PAGE)
+    ] = False,
     tiles: Annotated[
         str | None,
-        typer.Option(help="A .pmtiles file or a tile address for the page's map; none if not set."),
+        typer.Option(
+            metavar="MAP", help="A .pmtiles file, or the address of tiles.",
+            rich_help_panel=_PAGE,
+        ),
     ] = None,
     tiles_credit: Annotated[
-        str, typer.Option(help="Who made the tiles: shown on the map with them.")
+        str,
+        typer.Option(help="Shown on the map: who made the tiles.", rich_help_panel=_PAGE,
+                     show_default=False),
     ] = "",
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL", help="debug, info, warning or error.",
+            autocompletion=one_of(("debug", "info", "warning", "error")),
+        ),
+    ] = None,
     as_json: AsJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """Serve the HTTP API and the page, until Ctrl-C.
 
     Without keys it listens on this machine only. No endpoint takes a true location.
