@@ -236,8 +236,8 @@ class Jobs:
         for id_, owner in rows:
             if id_ not in keep:
                 self._database.write(
-                    "UPDATE jobs SET state = ?, owner = NULL WHERE id = ? AND owner = ?"
-                    " AND state = ?",
+                    "UPDATE jobs SET state = ?, owner = NULL, progress = NULL "
+                    "WHERE id = ? AND owner = ? AND state = ?",
                     (QUEUED, id_, owner, RUNNING),
                 )
                 self._forget(id_)
@@ -255,8 +255,9 @@ class Jobs:
             )
             run(f"DELETE FROM servers WHERE seen < {now} - ?", (silent_s,))  # noqa: S608
             run(
-                "UPDATE jobs SET state = ?, owner = NULL WHERE state = ? AND NOT EXISTS (SELECT 1 "
-                "FROM servers WHERE SUBSTR(owner, 1, LENGTH(name) + 1) = name || ' ')",
+                "UPDATE jobs SET state = ?, owner = NULL, progress = NULL WHERE state = ? "
+                "AND NOT EXISTS (SELECT 1 FROM servers "
+                "WHERE SUBSTR(owner, 1, LENGTH(name) + 1) = name || ' ')",
                 (QUEUED, RUNNING),
             )
 
