@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from whereish.limits import MEMORY_GB
 from whereish.places.validation import as_number, as_whole
 
 _KIB, _MIB = 2**10, 2**20
@@ -32,7 +33,7 @@ class Limits:
         flag="--places", past="422 `invalid`",
     )  # fmt: skip
     memory_gb: float = _limit(
-        8.0, "GB for each solve",
+        MEMORY_GB, "GB for each solve",
         "1,000 places take about as much; the estimate is compared with it, and the process may "
         "take half as much again and 1 GB",
         flag="--memory", past="422 `invalid`, or the job fails with `memory`",

@@ -177,7 +177,7 @@ def _without_null(option: dict[str, Any]) -> dict[str, Any] | None:
 def complete(document: dict[str, Any]) -> dict[str, Any]:
     """Add the recipe and the key, and remove what FastAPI adds but the service never answers."""
     components = document["components"]
-    for name, recipe in schema.COMPONENTS.items():
+    for name, recipe in schema.components().items():
         named = _with_names(recipe, components["schemas"])
         components["schemas"][name] = named | {"title": name, "example": recipe["example"]}
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
