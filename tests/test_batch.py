@@ -152,7 +152,7 @@ def test_a_profile_with_other_places_gets_its_own_and_is_told(tmp_path: Path) ->
         app, ["batch", str(source), "-o", str(tmp_path / "out"), "--epsilon", "1.07"]
     )
     assert done.exit_code == 0
-    assert "one has other places than the rest" in done.stderr
+    assert "Profiles with other places than the rest: 1." in done.stderr
     rows = {row["user"]: row for row in summary(tmp_path / "out")}
     assert len({row["places_id"] for row in rows.values()}) == 2
     other = rows.pop("user-0003")["places_id"]

@@ -42,7 +42,9 @@ def jobs_of(folder: Path) -> tuple[Database, Jobs]:
 
 def made(service: Served, places: int = 4) -> str:
     with service.client() as client:
-        job: str = client.post("/v1/mechanisms", json=recipe(places)).json()["id"]
+        told = client.post("/v1/mechanisms", json=recipe(places))
+        assert told.status_code == 202, told.text
+        job: str = told.json()["id"]
         if places < 100:
             wait_for(client, job)
         else:
@@ -68,7 +70,7 @@ def test_no_id_is_left_if_a_job_is_deleted_while_no_server_runs(
 
 def test_no_id_is_left_after_a_kill_just_after_deleting(tmp_path: Path) -> None:
     folder = tmp_path / "service"
-    with serving(folder) as service:
+    with serving(folder, "--workers", "2") as service:
         ids = [made(service), made(service, 700), made(service, 701)]
         with service.client() as client:
             for job in ids:
@@ -76,6 +78,16 @@ def test_no_id_is_left_after_a_kill_just_after_deleting(tmp_path: Path) -> None:
         service.kill()
         service.start()
         wait_until(lambda: not any(left(folder, job) for job in ids))
+
+
+def test_no_id_is_left_after_a_stop_just_after_deleting(tmp_path: Path) -> None:
+    folder = tmp_path / "service"
+    with serving(folder) as service:
+        job = made(service, 700)
+        with service.client() as client:
+            assert client.delete(f"/v1/mechanisms/{job}").status_code == 204
+        service.stop()
+        assert not left(folder, job)
 
 
 def test_an_expired_job_leaves_no_id(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ EXTRAS = {
     "serve": (
         "dbos", "fastapi", "httptools", "prometheus_client", "psycopg", "uvicorn", "uvloop",
     ),
-    "cluster": ("ray",),
+    "cluster": ("ray", "fsspec"),
     "h3": ("h3",),
 }  # fmt: skip
 _EXTRA_OF = {module: extra for extra, modules in EXTRAS.items() for module in modules}

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whereish.cli.completion import one_of
 from whereish.cli.console import command, emit, say
 from whereish.errors import InputError
 from whereish.places.validation import as_number, as_whole
-from whereish.service.limits import FIXED, Limits
+from whereish.service.limits import Limits
 from whereish.service.settings import (
     DATABASE_VARIABLE,
     SECRET_VARIABLE,
@@ -24,25 +25,23 @@ from whereish.service.settings import (
     private_folder,
 )
 
-_STORAGE, _CLUSTER, _JOBS, _CLIENTS, _PAGE = (
-    "Address and storage", "Workers", "Limits of a job", "Limits of a client", "Page",
-)  # fmt: skip
 Folder = Annotated[
     Path | None,
     typer.Option(
-        help="Where jobs and keys are kept; ~/.local/share/whereish by default.",
-        rich_help_panel=_STORAGE,
+        metavar="FOLDER", help="Jobs and keys. If not given: ~/.local/share/whereish.",
+        rich_help_panel="Data",
     ),
-]
+]  # fmt: skip
 DatabaseUrl = Annotated[
     str | None,
     typer.Option(
-        envvar=DATABASE_VARIABLE, help="A PostgreSQL URL, for several servers; a file by default.",
-        show_envvar=True, rich_help_panel=_STORAGE,
+        metavar="URL", envvar=DATABASE_VARIABLE, show_envvar=True,
+        help="Use PostgreSQL.", rich_help_panel="Data",
     ),
 ]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 _DEFAULT = Limits()
+_LISTEN, _SOLVE, _LIMITS, _PAGE = "Address", "Solving", "Limits", "The page"
 
 if TYPE_CHECKING:
     from whereish.service.auth.keys import Keys
@@ -53,89 +52,99 @@ keys_app = typer.Typer(no_args_is_help=True, help="Make, list and revoke the key
 @command
 def serve(
     host: Annotated[
-        str, typer.Option(help="Address to listen on.", rich_help_panel=_STORAGE)
+        str, typer.Option(metavar="NAME", help="Listen here.", rich_help_panel=_LISTEN)
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(help="Port; 0 takes a free one.", rich_help_panel=_STORAGE)
+        int, typer.Option(help="0 takes a free port.", rich_help_panel=_LISTEN)
     ] = 8765,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Answer to this name, too, e.g. behind a proxy.",
+            rich_help_panel=_LISTEN,
+        ),
+    ] = None,
     folder: Folder = None,
     database: DatabaseUrl = None,
     retention: Annotated[
         str,
         typer.Option(
-            help="How long finished jobs are kept: 90m, 24h, 7d.", rich_help_panel=_STORAGE
+            metavar="TIME", help="Keep finished jobs: 90m, 24h, 7d.", rich_help_panel="Data"
         ),
     ] = "24h",
     workers: Annotated[
         int | None,
-        typer.Option(
-            help="Solves at a time; one for each core by default.", rich_help_panel=_CLUSTER
-        ),
+        typer.Option(help="Solves at a time. If not given: all cores.", rich_help_panel=_SOLVE),
     ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="Solve on a running Ray cluster: auto or HOST:PORT.", rich_help_panel=_CLUSTER
+            metavar="ADDRESS", help="Use a Ray cluster: auto, or HOST:PORT.",
+            rich_help_panel=_SOLVE,
         ),
     ] = None,
-    places: Annotated[
-        int, typer.Option(help="Places of a recipe.", rich_help_panel=_JOBS)
-    ] = _DEFAULT.places,
-    body: Annotated[
-        int, typer.Option(help="Bytes of a recipe.", rich_help_panel=_JOBS)
-    ] = _DEFAULT.body_bytes,
     memory: Annotated[
-        float, typer.Option(help="Gigabytes of a solve.", rich_help_panel=_JOBS)
+        float, typer.Option(metavar="GB", help="For each solve.", rich_help_panel=_SOLVE)
     ] = _DEFAULT.memory_gb,
     time_limit: Annotated[
-        float, typer.Option(help="Seconds of a solve.", rich_help_panel=_JOBS)
+        float, typer.Option(metavar="SECONDS", help="For each solve.", rich_help_panel=_SOLVE)
     ] = _DEFAULT.time_limit_s,
+    places: Annotated[
+        int, typer.Option(help="Places of a mechanism.", rich_help_panel=_LIMITS)
+    ] = _DEFAULT.places,
+    body: Annotated[
+        int, typer.Option(help="Bytes of a request.", rich_help_panel=_LIMITS)
+    ] = _DEFAULT.body_bytes,
     queue: Annotated[
-        int, typer.Option(help="Jobs that wait.", rich_help_panel=_JOBS)
+        int, typer.Option(help="Jobs that wait.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.queue,
     jobs: Annotated[
-        int, typer.Option(help="Jobs of one key.", rich_help_panel=_CLIENTS)
+        int, typer.Option(help="Jobs of one key.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.jobs_per_key,
     rate: Annotated[
-        int, typer.Option(help="New jobs a minute for one key.", rich_help_panel=_CLIENTS)
+        int, typer.Option(help="New jobs of one key in a minute.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.posts_per_minute,
     reads: Annotated[
-        int, typer.Option(help="Requests a second for one key.", rich_help_panel=_CLIENTS)
+        int, typer.Option(help="Other requests of one key in a second.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.reads_per_second,
     streams: Annotated[
-        int, typer.Option(help="Open event streams of one key.", rich_help_panel=_CLIENTS)
+        int, typer.Option(help="Open event streams of one key.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.streams_per_key,
     connections: Annotated[
         int | None,
-        typer.Option(
-            help=f"Open connections; {FIXED.connections} by default, or what the system allows.",
-            rich_help_panel=_CLIENTS,
-        ),
+        typer.Option(help="Open connections (2000, or as the system).", rich_help_panel=_LIMITS),
     ] = None,
     connections_per_address: Annotated[
         int | None,
         typer.Option(
-            help=f"Open connections of one address; {FIXED.connections_per_address} by default.",
-            rich_help_panel=_CLIENTS,
+            help="From one address (200; from this machine: any).",
+            rich_help_panel=_LIMITS,
         ),
     ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="Another host name, e.g. behind a proxy.", rich_help_panel=_STORAGE),
-    ] = None,
-    tiles: Annotated[
-        str | None,
-        typer.Option(help="A .pmtiles file or a tile URL for the map.", rich_help_panel=_PAGE),
-    ] = None,
-    tiles_credit: Annotated[
-        str, typer.Option(help="The attribution of the tiles.", rich_help_panel=_PAGE)
-    ] = "",
     open_page: Annotated[
         bool, typer.Option("--open", help="Open the page in a browser.", rich_help_panel=_PAGE)
     ] = False,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    tiles: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MAP", help="A .pmtiles file, or the address of tiles.",
+            rich_help_panel=_PAGE,
+        ),
+    ] = None,
+    tiles_credit: Annotated[
+        str,
+        typer.Option(help="Shown on the map: who made the tiles.", rich_help_panel=_PAGE,
+                     show_default=False),
+    ] = "",
+    log_level: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL", help="debug, info, warning or error.",
+            autocompletion=one_of(("debug", "info", "warning", "error")),
+        ),
+    ] = None,
     as_json: AsJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """Serve the HTTP API and the page, until Ctrl-C.
 
     Without keys it listens on this machine only. No endpoint takes a true location.
