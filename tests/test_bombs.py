@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -196,7 +197,7 @@ def test_an_element_without_an_end_takes_little_memory(tmp_path: Path) -> None:
 # --- Parquet: what a small table unpacks to -------------------------------------------------------
 
 
-def memory_of(*words: object) -> tuple[str, float]:
+def memory_of(cache: Path, *words: object) -> tuple[str, float]:
     """Run the command line in a process of its own; return what it says, and its memory in MB."""
     code = (
         "import re, sys, whereish.cli as cli\n"
@@ -205,7 +206,8 @@ def memory_of(*words: object) -> tuple[str, float]:
         "    sys.stderr.write('\\n' + re.search(r'VmHWM:\\s+(\\d+)', about)[1])\n"
     )
     command = [sys.executable, "-c", code, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    apart = os.environ | {"XDG_CACHE_HOME": str(cache)}  # nothing is known from an earlier run
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=apart)
     told, _, most = done.stderr.rpartition("\n")
     return told, int(most) / 1024
 
@@ -229,7 +231,7 @@ def test_a_text_in_every_row_of_parquet_traces(tmp_path: Path) -> None:
     table = same(rows, user="u" * 2**18, lat=48.85, lon=2.35)
     table.with_columns(time=pl.int_range(1_700_000_000, 1_700_000_000 + rows)).write_parquet(file)
     assert file.stat().st_size < 10_000
-    told, most = memory_of("profile", file, "-o", tmp_path / "me.csv")
+    told, most = memory_of(tmp_path / "cache", "profile", file, "-o", tmp_path / "me.csv")
     assert "unpack" in told
     assert most < 500
 
@@ -243,7 +245,7 @@ def test_a_text_in_every_row_of_a_parquet_profile(tmp_path: Path, name: str) -> 
     table.write_parquet(file)
     assert file.stat().st_size < 10_000
     words = (file, "--epsilon", 1, "-o", tmp_path / "k.whereish")
-    told, most = memory_of("build", *words)
+    told, most = memory_of(tmp_path / "cache", "build", *words)
     assert ("unpack" in told) == (name != "note"), told
     assert (tmp_path / "k.whereish").exists() == (name == "note")
     assert most < 500

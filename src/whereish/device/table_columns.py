@@ -9,8 +9,8 @@ from typing import Any
 
 from whereish.errors import InputError, column_names, described, seems_data
 from whereish.files import unpacked_size
-from whereish.parquet import check_parquet
 from whereish.mechanisms.mechanism import Mechanism
+from whereish.parquet import check_parquet
 
 _NAMES = {
     "latlon": (("lat", "lon"), ("latitude", "longitude"), ("lat", "lng")),
