@@ -267,7 +267,6 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc, unuse
         self._leave_out_untracked()
         build_data["artifacts"].append(f"/{PAGE}/vendor/")
 
-
     def _leave_out_untracked(self) -> None:
         """Pack only what git tracks: a secret that lies in the tree is not."""
         left_out = untracked(Path(self.root))
