@@ -1,7 +1,7 @@
 """Files that no reader may take for a certified mechanism, and honest ones that each must take.
 
-Forged files have the digest that their header says: whoever can edit a file can work that out, and
-here it is, with nothing of the library, as docs/format.md has it.
+Forged files have the digest that their header says: everybody who can edit a file can compute it.
+It is computed here without the library, as docs/format.md has it.
 """
 
 from __future__ import annotations
@@ -100,6 +100,81 @@ def honest_base() -> bytes:
     places = on_the_earth()
     prior = some.skewed(len(places), 3)
     return mechanism_bytes(wh.optimal(places, prior, 1.07, solver="structured"), prior)
+
+
+def around(centre: tuple[float, float]) -> bytes:
+    """Return a file of places in Paris on a plane with another centre: self-consistent.
+
+    Near the antipode of the places, a kilometre of the plane is a few metres of the ground.
+    """
+    arrays, told, claimed = taken_apart(mechanism_bytes(wh.exponential(on_the_earth(), 1.07)))
+    degrees = arrays["inputs_latlon"]
+    xy = wh.LocalPlane(*centre).to_xy(degrees)
+    nearest = [np.sort(np.hypot(*(xy - at).T))[1] for at in xy]
+    frame = {"plane": list(centre), "cell_km": None}
+    away = np.hypot(*(xy[:, None, :] - xy[None, :, :]).T)
+    shares = np.exp(-1.07 / 2 * away)
+    shares /= shares.sum(axis=1, keepdims=True)
+    flat = wh.Mechanism(shares, wh.Places.from_xy(xy), wh.Places.from_xy(xy), 1.07)
+    slack = wh.certify(flat)["worst_slack"]
+    return file_of(
+        {**arrays, "counts": flat.counts, "inputs": xy, "outputs": xy},
+        {**told, "inputs": frame, "outputs": frame},
+        {**claimed, "largest_snap_km": float(max(nearest)), "worst_slack": slack},
+    )
+
+
+# Centres of a plane that are too far from places in Paris; the first is near the antipode.
+FAR_CENTRES = (
+    (-47.86, -176.655), (-48.0, -177.6), (-20.0, -150.0), (0.0, -90.0), (0.0, 120.0), (-20.0, 2.0),
+    (15.0, 2.3),
+)  # fmt: skip
+NEAR_CENTRES = ((48.86, 2.345), (52.5, 13.4), (40.0, -3.7), (30.0, 31.0))
+
+
+def small() -> dict[str, bytes]:
+    """Return an "honest" file of four places, and forged ones with one thing wrong in each."""
+    places = wh.square_grid(48.85, 2.33, 48.865, 2.35, cell_km=(0.8, 0.9))
+    prior = some.skewed(len(places), 3)
+    made = {"honest": mechanism_bytes(wh.exponential(places, 1.07), prior)}
+    arrays, told, claimed = taken_apart(made["honest"])
+    n, m = arrays["counts"].shape
+    frame = told["inputs"]
+
+    def add(name: str, change: Arrays | None = None, say: Any = None, claim: Any = None) -> None:
+        said = say if isinstance(say, str) else {**told, **(say or {})}
+        made[name] = file_of({**arrays, **(change or {})}, said, {**claimed, **(claim or {})})
+
+    add("near identity", {"counts": near_identity(n, m)})
+    add("a smaller epsilon", say={"epsilon": 0.2}, claim={"epsilon": 0.2})
+    counts = arrays["counts"].copy()
+    counts[0, 0] += np.uint64(1)
+    add("a row of 2^63 + 1", {"counts": counts})
+    add("places moved", {"inputs": arrays["inputs"] + 0.01, "outputs": arrays["outputs"] + 0.01})
+    add("degrees moved", {"inputs_latlon": arrays["inputs_latlon"] + 0.001})
+    add("a plane moved", say={"inputs": {**frame, "plane": [40, 2]}})
+    add("outputs are not the inputs", {"outputs": arrays["outputs"][::-1].copy()})
+    add("NaN", {"prior": arrays["prior"] * np.nan})
+    add("a prior of 2", {"prior": arrays["prior"] * 2})
+    add("a cell as text", say={"inputs": {**frame, "cell_km": ["1", "1"]}})
+    add("epsilon twice", say=plain(told)[:-1] + ',"epsilon":60.0}')
+    add("no build", say={"build": {}})
+    add("a false loss", claim={"quality_loss_km": 0.001})
+    add("a false unit", claim={"epsilon_unit": "per mile"})
+    add("one claim more", claim={"more": 1})
+    add("another type", {"inputs": arrays["inputs"].astype(np.int32)})
+    add("another array", {"more": np.zeros(3)})
+    away = np.hypot(*(arrays["inputs"][:, None, :] - arrays["inputs"][None, :, :]).T)
+    own = {"epsilon_unit": "per unit of its own metric"}
+    add("no metric", {"metric": away**4}, own, own)
+    made["near the antipode"] = around(FAR_CENTRES[0])
+    good = made["honest"]
+    made["a changed byte"] = good[:-1] + bytes([good[-1] ^ 1])
+    made["cut short"] = good[:-8]
+    length = int.from_bytes(good[:8], "little")
+    line = good[8 : 8 + length].decode().rstrip(" ")
+    made["a space"] = headed(line.replace(":", ": ", 1), good[8 + length :])
+    return made
 
 
 def forged() -> dict[str, bytes]:
@@ -231,6 +306,8 @@ def forged() -> dict[str, bytes]:
         add(f"outputs that are the inputs on another plane {number}",
             {"outputs_latlon": elsewhere.to_latlon(xy)},
             {"outputs": {**frame, "plane": list(centre)}})  # fmt: skip
+    for centre in FAR_CENTRES:
+        made[f"a plane around {centre}"] = around(centre)
     nearly = degrees.copy()
     nearly[2, 1] += 1e-10  # far less than a millimetre, and not the same number
     add("outputs that are the inputs at other degrees", {"outputs_latlon": nearly})
@@ -417,6 +494,19 @@ def honest() -> dict[str, bytes]:
             )
         except wh.GuaranteeError:
             continue
+    for centre in NEAR_CENTRES:
+        made[f"a plane around {centre}"] = around(centre)
+    world = np.array([[60, 30], [70, 100], [66, -170], [45, 135], [-40, 145], [10, 80]])
+    everywhere = wh.Places.from_latlon(world)
+    made["half the earth, by geodesics"] = mechanism_bytes(
+        wh.exponential(everywhere, 0.002, privacy_metric=wh.geodesic(everywhere))
+    )
+    for name, corners in (("a country", (41.0, -5.0, 51.0, 9.0)), ("at a pole", (85, 0, 90, 80)),
+                          ("a large country", (25.0, -124.0, 49.0, -67.0)),
+                          ("across the date line", (-20, 176, -15, -178))):  # fmt: skip
+        made[name] = mechanism_bytes(
+            wh.exponential(wh.square_grid(*corners, cell_km=(400.0, 400.0)), 0.01)
+        )
     wide = wh.Places.from_latlon(np.array([[10, 20], [12, 25], [-5, 40], [30, 60]]))
     made["a continent"] = mechanism_bytes(wh.exponential(wide, 0.002))
     made["date line"] = mechanism_bytes(
