@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import strategies as some
 import whereish as wh
-from whereish.format import mechanism_bytes
+from whereish.format import mechanism_bytes, signed
 from whereish.measures import Limits
 
 TOTAL = 2**63
@@ -132,14 +132,19 @@ FAR_CENTRES = (
 NEAR_CENTRES = ((48.86, 2.345), (52.5, 13.4), (40.0, -3.7), (30.0, 31.0))
 
 
-def small() -> dict[str, bytes]:
-    """Return an "honest" file of four places, and forged ones with one thing wrong in each."""
+def small(private: bytes) -> dict[str, bytes]:
+    """Return an "honest" file of four places, and forged ones that one check alone can find.
+
+    "signed" is honest, but its signature is one of another file, by the private key.
+    """
     places = wh.square_grid(48.85, 2.33, 48.865, 2.35, cell_km=(0.8, 0.9))
     prior = some.skewed(len(places), 3)
-    made = {"honest": mechanism_bytes(wh.exponential(places, 1.07), prior)}
+    mechanism = wh.exponential(places, 1.07)
+    made = {"honest": mechanism_bytes(mechanism)}
+    kept, _, priced = taken_apart(mechanism_bytes(mechanism, prior))
     arrays, told, claimed = taken_apart(made["honest"])
     n, m = arrays["counts"].shape
-    frame = told["inputs"]
+    xy, degrees, frame = arrays["inputs"], arrays["inputs_latlon"], told["inputs"]
 
     def add(name: str, change: Arrays | None = None, say: Any = None, claim: Any = None) -> None:
         said = say if isinstance(say, str) else {**told, **(say or {})}
@@ -150,25 +155,46 @@ def small() -> dict[str, bytes]:
     counts = arrays["counts"].copy()
     counts[0, 0] += np.uint64(1)
     add("a row of 2^63 + 1", {"counts": counts})
-    add("places moved", {"inputs": arrays["inputs"] + 0.01, "outputs": arrays["outputs"] + 0.01})
-    add("degrees moved", {"inputs_latlon": arrays["inputs_latlon"] + 0.001})
-    add("a plane moved", say={"inputs": {**frame, "plane": [40, 2]}})
-    add("outputs are not the inputs", {"outputs": arrays["outputs"][::-1].copy()})
-    add("NaN", {"prior": arrays["prior"] * np.nan})
-    add("a prior of 2", {"prior": arrays["prior"] * 2})
-    add("a cell as text", say={"inputs": {**frame, "cell_km": ["1", "1"]}})
-    add("epsilon twice", say=plain(told)[:-1] + ',"epsilon":60.0}')
+    add("places moved", {"inputs": xy + 0.01, "outputs": xy + 0.01})
+    moved = {**frame, "plane": [48.8, 2.3]}
+    add("a plane moved", say={"inputs": moved, "outputs": moved})
+    add(
+        "outputs are not the inputs",
+        {"outputs": xy[::-1].copy(), "outputs_latlon": degrees[::-1].copy()},
+    )
+    twice, earth = xy.copy(), degrees.copy()
+    twice[1], earth[1] = twice[0], earth[0]
+    add("two places the same", {"inputs": twice, "outputs": twice, "inputs_latlon": earth,
+                                "outputs_latlon": earth, "counts": np.full((n, m), TOTAL // m,
+                                                                           np.uint64)})  # fmt: skip
+    odd = {**frame, "cell_km": [0.8, 0.9, 1.0]}
+    add("a cell of three sides", say={"inputs": odd, "outputs": odd})
+    add("epsilon twice", say='{"epsilon":60.0,' + plain(told)[1:])
     add("no build", say={"build": {}})
-    add("a false loss", claim={"quality_loss_km": 0.001})
     add("a false unit", claim={"epsilon_unit": "per mile"})
     add("one claim more", claim={"more": 1})
-    add("another type", {"inputs": arrays["inputs"].astype(np.int32)})
+    add("a word for a number", claim={"worst_slack": "none"})
     add("another array", {"more": np.zeros(3)})
-    away = np.hypot(*(arrays["inputs"][:, None, :] - arrays["inputs"][None, :, :]).T)
     own = {"epsilon_unit": "per unit of its own metric"}
-    add("no metric", {"metric": away**4}, own, own)
+    away = np.hypot(*(xy[:, None, :] - xy[None, :, :]).T)
+    far = 10 * away
+    far[0, n - 1] = far[n - 1, 0] = 1000.0
+    add("no triangle", {"metric": far}, own, {**own, "metric": "given in the file, for every pair "
+                                              "of places"})  # fmt: skip
+    add("half a proof", {"proof_left": np.zeros(1, np.int32)})
+    made["more texts"] = file_of(arrays, told, claimed, note="hello")
+    made["half a signature"] = file_of(arrays, told, claimed, signature="00" * 64)
+    made["a false loss"] = file_of(kept, told, {**priced, "quality_loss_km": 0.001})
+    double = 2 * kept["prior"]
+    said = {"quality_loss_km": 2 * priced["quality_loss_km"],
+            "prior_sha256": hashlib.sha256(double.tobytes()).hexdigest()}  # fmt: skip
+    made["a prior of 2"] = file_of({**kept, "prior": double}, told, {**priced, **said})
     made["near the antipode"] = around(FAR_CENTRES[0])
     good = made["honest"]
+    other = signed(mechanism_bytes(wh.exponential(places, 1.0)), private)
+    texts = json.loads(other[8 : 8 + int.from_bytes(other[:8], "little")])["__metadata__"]
+    vouched = {name: texts[name] for name in ("signature", "signer")}
+    made["signed"] = file_of(arrays, told, claimed, **vouched)
     made["a changed byte"] = good[:-1] + bytes([good[-1] ^ 1])
     made["cut short"] = good[:-8]
     length = int.from_bytes(good[:8], "little")
@@ -501,12 +527,12 @@ def honest() -> dict[str, bytes]:
     made["half the earth, by geodesics"] = mechanism_bytes(
         wh.exponential(everywhere, 0.002, privacy_metric=wh.geodesic(everywhere))
     )
-    for name, corners in (("a country", (41.0, -5.0, 51.0, 9.0)), ("at a pole", (85, 0, 90, 80)),
-                          ("a large country", (25.0, -124.0, 49.0, -67.0)),
-                          ("across the date line", (-20, 176, -15, -178))):  # fmt: skip
-        made[name] = mechanism_bytes(
-            wh.exponential(wh.square_grid(*corners, cell_km=(400.0, 400.0)), 0.01)
-        )
+    for name, south, west, north, east in (
+        ("a country", 41, -5, 51, 9), ("a large country", 25, -124, 49, -67),
+        ("at a pole", 85, 0, 90, 80), ("across the date line", -20, 176, -15, -178),
+    ):  # fmt: skip
+        cells = wh.square_grid(south, west, north, east, cell_km=(400.0, 400.0))
+        made[name] = mechanism_bytes(wh.exponential(cells, 0.01))
     wide = wh.Places.from_latlon(np.array([[10, 20], [12, 25], [-5, 40], [30, 60]]))
     made["a continent"] = mechanism_bytes(wh.exponential(wide, 0.002))
     made["date line"] = mechanism_bytes(

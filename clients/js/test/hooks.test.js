@@ -1,6 +1,6 @@
 // No function of the language that a script replaces after the client was loaded decides whether a
 // file is taken, or what is drawn from it. Each is replaced in turn, by several others. Run by
-// tests/test_client.py with a folder of files: "honest", and forged ones that all must be refused.
+// tests/test_client.py with a folder of files: "honest", "signed", and forged ones.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,8 @@ import { Mechanism, readMechanism } from "../whereish.js";
 const folder = process.env.WHEREISH_FOLDER;
 const files = readdirSync(folder).sort().map((name) => [name, readFileSync(join(folder, name))]);
 const honest = files.find(([name]) => name === "honest")[1];
-const forged = files.filter(([name]) => name !== "honest");
+const signed = files.find(([name]) => name === "signed")[1]; // by a signature of another file
+const forged = files.filter(([name]) => name !== "honest" && name !== "signed");
 const here = JSON.parse(process.env.WHEREISH_POINT);
 const key = process.env.WHEREISH_KEY;
 const other = "0".repeat(64);
@@ -33,7 +34,7 @@ function verdict(bytes, options) {
       return done("refused");
     }
     let rounds = 0;
-    const late = () => (rounds++ < 20 ? wait(late) : done("never"));
+    const late = () => (rounds++ < 500 ? wait(late) : done("never"));
     const taken = (value) => {
       try {
         apply(countsOf, value, [0]); // throws for everything that is no Mechanism
@@ -50,7 +51,7 @@ function verdict(bytes, options) {
 
 const quiet = { warn: false };
 const pinned = { sha256: other, warn: false };
-const signed = { key, warn: false };
+const keyed = { key, warn: false };
 
 /** Under a hook: which forged files are taken, and what becomes of the honest one. */
 async function judge() {
@@ -59,7 +60,8 @@ async function judge() {
     if ((await verdict(forged[i][1], quiet)) === "taken") wrong += forged[i][0] + " ";
   }
   if ((await verdict(honest, pinned)) === "taken") wrong += "another digest ";
-  if ((await verdict(honest, signed)) === "taken") wrong += "no signature ";
+  if ((await verdict(honest, keyed)) === "taken") wrong += "no signature ";
+  if ((await verdict(signed, keyed)) === "taken") wrong += "a signature of another file ";
   return { wrong, honest: await verdict(honest, quiet) };
 }
 
@@ -116,6 +118,8 @@ async function hooked(holder, name, property, run) {
 test("without a hook the forged files are refused and the honest one is taken", async () => {
   assert.ok(forged.length >= 10);
   assert.deepEqual(await judge(), { wrong: "", honest: "taken" });
+  assert.equal(await verdict(signed, keyed), "refused");
+  assert.equal(await verdict(signed, quiet), "taken"); // without a key a signature says nothing
 });
 
 test("no replaced function has a forged file taken", async () => {

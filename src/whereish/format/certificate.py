@@ -156,9 +156,10 @@ def guarantee(mechanism: Mechanism) -> list[str]:
         )
         if (stretch := mechanism.inputs.stretch) > _WORTH_SAYING:
             most = math.ceil(1e4 * stretch) / 1e4
+            ground = level * stretch * (1 + 1e-5)  # so that six digits of it are not too small
             words.append(
                 f"Distances are those of the local plane. They are up to {most:.4f} times the "
-                f"distances on the ground: epsilon is at most {level * most:.4g} per km there."
+                f"distances on the ground: epsilon is at most {ground:.6g} per km there."
             )
     words.append(
         f"For one report. k reports cost k times as much: k epsilon, with epsilon {level:.6g}."
