@@ -527,11 +527,12 @@ def honest() -> dict[str, bytes]:
     made["half the earth, by geodesics"] = mechanism_bytes(
         wh.exponential(everywhere, 0.002, privacy_metric=wh.geodesic(everywhere))
     )
-    for name, south, west, north, east in (
-        ("a country", 41, -5, 51, 9), ("a large country", 25, -124, 49, -67),
-        ("at a pole", 85, 0, 90, 80), ("across the date line", -20, 176, -15, -178),
-    ):  # fmt: skip
-        cells = wh.square_grid(south, west, north, east, cell_km=(400.0, 400.0))
+    areas: dict[str, tuple[float, float, float, float]] = {
+        "a country": (41, -5, 51, 9), "a large country": (25, -124, 49, -67),
+        "at a pole": (85, 0, 90, 80), "across the date line": (-20, 176, -15, -178),
+    }  # fmt: skip
+    for name, (bottom, left, top, right) in areas.items():
+        cells = wh.square_grid(bottom, left, top, right, cell_km=(400.0, 400.0))
         made[name] = mechanism_bytes(wh.exponential(cells, 0.01))
     wide = wh.Places.from_latlon(np.array([[10, 20], [12, 25], [-5, 40], [30, 60]]))
     made["a continent"] = mechanism_bytes(wh.exponential(wide, 0.002))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import tracemalloc
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -390,10 +391,9 @@ def around(centre: wh.LocalPlane, radius: float, seed: int) -> wh.Places:
 @pytest.mark.parametrize("seed", range(24))
 def test_no_distance_in_the_plane_is_longer_than_the_stretch_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    lat, lon = [(90, 0), (-90, 10), (0, 180), (60, -179.9), (0, 0), rng.uniform(-90, 90, 2)][
-        seed % 6
-    ]
-    where = around(wh.LocalPlane(lat, lon), float(rng.uniform(1, 3400)), seed)
+    centres = [(90, 0), (-90, 10), (0, 180), (60, -179.9), (0, 0), tuple(rng.uniform(-90, 90, 2))]
+    centre = wh.LocalPlane(*centres[seed % 6])
+    where = around(centre, float(rng.uniform(1, 3400)), seed)
     pairs = np.triu_indices(len(where), 1)
     longer = wh.euclidean(where)[pairs] / wh.geodesic(where)[pairs]
     assert longer.min() > 1 - 1e-9
@@ -412,12 +412,14 @@ def test_a_plane_far_from_its_places_has_no_epsilon_per_km() -> None:
     places = wh.Places(far.to_xy(city.latlon), city.latlon, far)
     assert places.stretch == np.inf
     prior = some.skewed(len(places))
-    for build in (
+    even = np.ones((len(places), 1))
+    builds: list[Callable[[], wh.Mechanism]] = [
         lambda: wh.exponential(places, 1.07),
         lambda: wh.optimal(places, prior, 1.07),
-        lambda: wh.Mechanism(np.ones((len(places), 1)), places, places.subset([0]), 1.07),
+        lambda: wh.Mechanism(even, places, places.subset([0]), 1.07),
         lambda: wh.exponential(places, 1.07, privacy_metric=wh.euclidean(places)),
-    ):
+    ]
+    for build in builds:
         with pytest.raises(wh.InputError, match="within 3400 km of the centre"):
             build()
     ground = wh.geodesic(places)

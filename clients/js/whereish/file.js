@@ -56,7 +56,7 @@ export async function readMechanism(source, options = {}) {
     while ((mechanism = goOn()) === null) await pause(); // a page stays alive meanwhile
   } catch (wrong) {
     if (wrong instanceof InputError) throw wrong;
-    throw new FormatError("not a mechanism: something in it is not of the kind it must be");
+    throw new FormatError("not a mechanism: something in it has the wrong type");
   }
   if (mechanism.holdsPrior && (given.warn ?? true) && !warned) {
     warned = true;

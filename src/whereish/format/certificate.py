@@ -104,7 +104,7 @@ def losses(mechanism: Mechanism, prior: Array | None) -> dict[str, float | None]
             proof, level = mechanism.proof, mechanism.epsilon
             if level is None or not proof.epsilon >= level:
                 # At a smaller epsilon there are fewer mechanisms: their bound may be too high.
-                raise GuaranteeError("not a proof: it is for another epsilon than the mechanism's")
+                raise GuaranteeError("not a proof: it is about another epsilon than the mechanism")
             bound = max(0.0, lower_bound(proof, prior, away, mechanism.privacy_metric))
             gap = relative_gap(loss, bound)
     return {
