@@ -36,6 +36,7 @@ def metric_or_euclidean(privacy_metric: ArrayLike | None, inputs: Places) -> Arr
     """Return a given privacy metric after checking it, or Euclidean distance if none."""
     straight = euclidean(inputs)
     if privacy_metric is None or np.array_equal(privacy_metric, straight):
+        inputs.check_km()
         return straight  # which needs no check of all triangles
     return as_metric("privacy_metric", privacy_metric, len(inputs))
 
