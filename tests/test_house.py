@@ -22,6 +22,7 @@ SOURCE = ROOT / "src" / "whereish"
 FLOORS = (
     {"errors", "parallel"},
     {"deadline", "files", "distributed", "distributed.cluster"},
+    {"parquet"},
     {"places"},
     {"traces", "programs", "measures"},
     {"profiles", "solvers", "release"},

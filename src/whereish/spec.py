@@ -22,6 +22,7 @@ from whereish.places import Array, Places, discrete, geodesic, graph_metric, rea
 from whereish.places.validation import (
     LARGEST,
     LARGEST_EPSILON,
+    MOST_PLACES,
     PRIOR_TOLERANCE,
     SMALLEST_EPSILON,
     as_distances,
@@ -31,7 +32,6 @@ from whereish.profiles import blur_prior
 from whereish.solvers import SOLVERS, Progress
 
 RECIPE_METHODS = (*METHODS, "planar-laplace")
-MOST_PLACES = 10_000
 _GENERAL_BYTES = 450
 # More lists than any recipe has: reading them would hold up everybody else.
 _MOST_LISTS = 200_000

@@ -25,9 +25,11 @@ from whereish.cli.profile import profile
 from whereish.cli.release import audit, obfuscate
 from whereish.cli.serve import keys_app, serve
 from whereish.cli.sign import sign
+from whereish.cli.usage import RedactingGroup
 
 app = typer.Typer(
     name="whereish",
+    cls=RedactingGroup,
     no_args_is_help=True,
     # A traceback must not show the values of variables: a prior is personal.
     pretty_exceptions_show_locals=False,

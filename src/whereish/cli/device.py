@@ -21,6 +21,7 @@ from whereish.errors import InputError
 ledger_app = typer.Typer(no_args_is_help=True, help="Look after the ledger of `whereish report`.")
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of a ledger.")]
 _LONGEST = 200  # characters of a point
+_POINT = re.compile(r"\s*[-+]?\d[\d.]*\s*[,;]\s*[-+]?\d[\d.]*\s*")
 _WORDS = re.compile(r"\s*(\d+)\s+(?:new\s+)?places?(?:\s+(?:a|an|per|each|every)\s+(\w+))?\s*")
 
 
@@ -59,6 +60,10 @@ def report(
 
     Exit code 5 if the budget does not allow it.
     """
+    if any(_POINT.fullmatch(str(word)) for word in (source, ledger, budget, period, outside)):
+        raise InputError(
+            "where you are must come on standard input, or after --at; it came as another argument"
+        )
     epsilon, new_places, period = _budget(budget, new_places, period)
     point = _where(at)
     mechanism, _ = wh.load_mechanism(source)

@@ -18,6 +18,7 @@ METRIC_TOLERANCE = 1e-9
 GEODESIC_NOISE_KM = 5e-11
 # Beyond these, doubles run out before the mathematics does.
 LARGEST = 1e12
+MOST_PLACES = 10_000  # of a mechanism, and so of a profile: its matrix is their square
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e9
 
 

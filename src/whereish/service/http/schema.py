@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from whereish.places.validation import LARGEST, LARGEST_EPSILON, PRIOR_TOLERANCE, SMALLEST_EPSILON
+from whereish.places.validation import (
+    LARGEST,
+    LARGEST_EPSILON,
+    MOST_PLACES,
+    PRIOR_TOLERANCE,
+    SMALLEST_EPSILON,
+)
 from whereish.solvers import SOLVERS
-from whereish.spec import METRICS, MOST_PLACES, RECIPE_METHODS
+from whereish.spec import METRICS, RECIPE_METHODS
 
 
 def _list_of(item: dict[str, Any], least: int, most: int, about: str) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,10 +40,10 @@ _TABLES = (
     # That there have been keys, for good: revoking the last one opens nothing.
     "CREATE TABLE IF NOT EXISTS closed (since DOUBLE PRECISION PRIMARY KEY)",
 )
-# What is deleted is overwritten and given back; what is committed survives the power.
-_PRAGMAS = ("auto_vacuum=FULL", "journal_mode=WAL", "synchronous=FULL", "secure_delete=ON")
 _CONNECTIONS = 8
 _PATIENCE_S = 20.0
+_START_BYTES = 2**20  # room that a server needs to start: SQLite's logs and indexes of them
+_log = logging.getLogger("whereish.database")
 
 
 class DatabaseError(WhereishError):
@@ -70,12 +72,16 @@ class Database:
         self._room = queue.LifoQueue[None]()
         for _ in range(_CONNECTIONS):
             self._room.put(None)
+        if self.embedded and shutil.disk_usage(folder).free < _START_BYTES:
+            _log.warning("the disk is full: jobs can be deleted, and nothing else; free some room")
+            self._give_up_reserve()
         try:
-            with self.transaction() as run:
-                if not self.embedded:
-                    run("SELECT pg_advisory_xact_lock(7734)")  # servers may start together
-                for statement in _TABLES:
-                    run(statement.replace("{bytes}", "BLOB" if self.embedded else "BYTEA"))
+            self.erase(self._make_tables)
+        except DiskFullError:
+            raise InputError(
+                f"the disk of {folder if url is None else 'the database'} must have some room to "
+                "start a server, and it is full"
+            ) from None
         except DatabaseError:
             raise InputError(
                 "database must be a PostgreSQL that can be reached and written, and it cannot: "
@@ -85,7 +91,14 @@ class Database:
             ) from None
         if self.embedded:
             Path(self._url).chmod(0o600)
-            self.keep_reserve()
+            if not self._given_up:  # otherwise the queue needs the room to start
+                self.keep_reserve()
+
+    def _make_tables(self, run: Any) -> None:
+        if not self.embedded:
+            run("SELECT pg_advisory_xact_lock(7734)")  # servers may start together
+        for statement in _TABLES:
+            run(statement.replace("{bytes}", "BLOB" if self.embedded else "BYTEA"))
 
     def _connect(self) -> Any:
         if self.embedded:
@@ -182,10 +195,14 @@ class Database:
         except DiskFullError:
             if self._reserve is None:
                 raise
-            self._reserve.release()
-            self._given_up = True
+            self._give_up_reserve()
             with self.transaction() as run:
                 return work(run)
+
+    def _give_up_reserve(self) -> None:
+        if self._reserve is not None:
+            self._reserve.release()
+            self._given_up = True
 
     def keep_reserve(self) -> None:
         """Keep enough room to delete the largest file."""
@@ -219,8 +236,8 @@ class Database:
 
 
 def _is_full(wrong: Exception) -> bool:
-    full = sqlite3.SQLITE_FULL
+    full = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
     return (
-        getattr(wrong, "sqlite_errorcode", None) == full
+        getattr(wrong, "sqlite_errorcode", None) in full
         or getattr(wrong, "sqlstate", None) == "53100"
     )

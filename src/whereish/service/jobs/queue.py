@@ -138,6 +138,10 @@ class Queue:
         self._started = False
         self._stop.set()
         self._workers.stop()
+        # A deleted job whose solve was just killed has no housekeeper any more.
+        with contextlib.suppress(DatabaseError, SQLAlchemyError):
+            for id_ in self._jobs.gone():
+                self._bury(id_)
 
     def add(self, id_: str, turn: int = 1) -> None:
         """Queue a job. Twice is once.
@@ -161,6 +165,9 @@ class Queue:
         if worker is not None:
             worker.kill()  # its end is noted by the queue, and forgotten by the housekeeper
             return
+        self._bury(id_)
+
+    def _bury(self, id_: str) -> None:
         DBOS.delete_workflow(id_)
         self._jobs.buried([id_])
 

@@ -16,14 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whereish.errors import FormatError, column_names
-from whereish.files import (
-    check_plain,
-    most_unpacked,
-    open_bytes,
-    read_line,
-    unpacked_size,
-    unpacks_to_more,
-)
+from whereish.files import check_plain, open_bytes, read_line, unpacked_size
+from whereish.parquet import check_parquet
 from whereish.traces.cleaning import COLUMNS, moments, read_times
 
 if TYPE_CHECKING:
@@ -38,7 +32,6 @@ OTHER_NAMES = {
 LARGE_BYTES = 64 * 2**20
 ROWS_A_FRAME = 500_000
 _HEADING = 2**16
-_ROW_BYTES = 24  # a time and two coordinates
 _PLT_HEADING = 6
 _PLT = ("lat", "lon", "zero", "feet", "days", "day", "clock")
 _TAXI = ("user", "time", "lon", "lat")
@@ -217,9 +210,8 @@ def parquet_frames(user: str, file: Path, columns: Columns, zone: str) -> Iterat
     for name in (columns.lat, columns.lon):
         if not (kinds[name].is_numeric() or kinds[name] == pl.String):
             raise FormatError(f"the column {name!r:.40} must hold numbers")
-    count, most = raw.select(pl.len()).collect().item(), most_unpacked(file.stat().st_size)
-    if count * _ROW_BYTES > most:
-        raise FormatError(unpacks_to_more(most))
+    check_parquet(file, list(columns.named.values()))
+    count = raw.select(pl.len()).collect().item()
     for start in range(0, count, ROWS_A_FRAME):
         frame = rows.slice(start, ROWS_A_FRAME).collect()
         line = pl.int_range(start + 1, start + 1 + len(frame), eager=True)
