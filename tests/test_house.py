@@ -21,6 +21,7 @@ SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
     {"errors", "parallel"},
+    {"extras"},
     {"deadline", "files", "distributed", "distributed.cluster"},
     {"parquet"},
     {"places"},

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from whereish.cli.commands import (
+from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
+from whereish.cli.options import (
     AsJson,
     BlurWith,
     Dilation,
@@ -24,7 +25,6 @@ from whereish.cli.commands import (
     Tolerance,
     Within,
 )
-from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
 from whereish.cli.prior import check_prior_flags
 from whereish.cli.words import level_in_words, plain, privacy_level
 from whereish.errors import InputError, WhereishError

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Self
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say, waiting
-from whereish.cli.recipe import given_flags
+from whereish.cli.options import AsJson, given_flags
 from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.places import as_whole

@@ -11,8 +11,8 @@ import typer
 
 import whereish as wh
 from whereish.cli.console import EXIT_INTERRUPTED, emit, say, waiting
+from whereish.cli.presentation import Watch, facts_of, say_mechanism
 from whereish.cli.prior import Blurred, say_what_it_tells
-from whereish.cli.report import Watch, facts_of, say_mechanism
 from whereish.cli.words import level_in_words, privacy_level
 from whereish.errors import InputError, described
 from whereish.files import check_writable
@@ -37,16 +37,6 @@ def recipe_in(path: Path) -> dict[str, Any] | None:
     document = read_json(text)
     _ = Recipe.from_document(document)  # what is wrong with it is wrong whatever the flags say
     return dict(document)
-
-
-def given_flags(context: typer.Context) -> dict[str, Any]:
-    """Return the parameters that were given on the command line, not left to their defaults."""
-    told = {}
-    for name, value in context.params.items():
-        source = context.get_parameter_source(name)
-        if source is not None and not source.name.startswith("DEFAULT"):
-            told[name] = value
-    return told
 
 
 def overridden(document: dict[str, Any], flags: dict[str, Any]) -> Recipe:
