@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
     {"errors", "parallel"},
-    {"deadline", "files", "distributed", "distributed.cluster"},
+    {"compressed", "deadline", "files", "units", "distributed", "distributed.cluster"},
     {"places"},
     {"traces", "programs", "measures"},
     {"profiles", "solvers", "release"},

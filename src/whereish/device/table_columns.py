@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from whereish.compressed import unpacked_size
 from whereish.errors import InputError, column_names, described, seems_data
-from whereish.files import unpacked_size
 from whereish.mechanisms.mechanism import Mechanism
 
 _NAMES = {

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from whereish.errors import GuaranteeError, InputError
 from whereish.measures.privacy import Verdict
-from whereish.parallel import share
+from whereish.parallel import parallel_for
 from whereish.places import Array, as_epsilon, as_numbers
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def audit_counts(counts: Counts, limits: Limits) -> Verdict:
     if n * counts.size >= _MANY:
         from whereish.measures.compiled_audit import first_broken
 
-        share(first_broken, n, counts, limits.factor, limits.shift, worst)
+        parallel_for(first_broken, n, counts, limits.factor, limits.shift, worst)
     else:
         for x in range(n):
             broken = _broken(counts, x, limits)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from whereish.errors import GuaranteeError, InputError
 from whereish.measures.channel import Channel, checked
-from whereish.parallel import share
+from whereish.parallel import parallel_for
 from whereish.places import Array, as_epsilon, as_metric, euclidean
 
 _MANY = 10**8  # ratios, from which on compiled code is worth its start
@@ -123,7 +123,7 @@ def _worst_logs(matrix: Array) -> Array:
         from whereish.measures.compiled_ratios import worst_ratios
 
         with np.errstate(divide="ignore", over="ignore"):
-            share(worst_ratios, len(matrix), used, np.ascontiguousarray((1 / used).T), worst)
+            parallel_for(worst_ratios, len(matrix), used, np.ascontiguousarray((1 / used).T), worst)
     else:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             for x, row in enumerate(matrix):

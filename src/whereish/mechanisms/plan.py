@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from whereish.errors import InputError, SolveError, described
 from whereish.programs import least_loss_size
 from whereish.solvers import estimate
+from whereish.units import duration
 
 METHODS = ("exact", "closed-form", "auto")
 _SPARSE = 8  # edges a place that a spanner of dilation 1.1 has, at most
@@ -73,7 +74,7 @@ def plan(
         return Plan("closed-form", "a closed form was asked for", *told, *closed)
     after = check_seconds(n, outputs) + closed[0]
     seconds = spanner_seconds(n, edges) + guess.seconds + check_seconds(n, outputs)
-    needs = f"exact needs about {words(seconds)} and {memory:.2g} GB"
+    needs = f"exact needs about {duration(seconds)} and {memory:.2g} GB"
     if memory > memory_limit_gb:
         over = f"{needs}, and {memory_limit_gb:g} GB is allowed"
         if method == "exact":
@@ -141,13 +142,3 @@ def _what_fits(n: int, outputs: int, limit_gb: float) -> str:
         ways.append(f"{fewer:,} outputs instead of {outputs:,}")
     ways.append('method "closed-form"')
     return "what fits is " + " or ".join(ways)
-
-
-def words(seconds: float) -> str:
-    """Say a time as a person would."""
-    if seconds < 1:
-        return "a second"
-    for size, unit in ((3600.0, "hours"), (60.0, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} seconds"

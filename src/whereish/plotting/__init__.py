@@ -5,9 +5,9 @@ from whereish.plotting.pictures import (
     draw_comparison,
     draw_mechanism,
     draw_profile,
-    km,
     picture_kind,
 )
+from whereish.units import km
 
 __all__ = [
     "KINDS",

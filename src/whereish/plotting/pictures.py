@@ -16,6 +16,7 @@ from whereish.mechanisms import Mechanism
 from whereish.places import Array, LocalPlane, Places
 from whereish.profiles import Profile
 from whereish.programs import Spanner
+from whereish.units import km
 
 KINDS = ("png", "pdf", "svg")
 _INK, _PAPER, _WATER = "#22303c", "#fbfaf7", "#a9c9dd"
@@ -32,20 +33,6 @@ def picture_kind(path: str | Path) -> str:
         raise InputError(f"a picture must end in .png, .pdf or .svg, got {Path(path).name!r}")
     check_writable(path)
     return kind
-
-
-def km(value: float) -> str:
-    """Write a length for people.
-
-    >>> km(0.7244), km(1.5), km(0.0012), km(1e-9)
-    ('724 m', '1.50 km', '1.2 m', '0 m')
-    """
-    if value >= 0.9995:
-        return f"{value:.2f} km"
-    metres = value * 1000
-    if metres < 1e-3:
-        return "0 m"
-    return f"{metres:.0f} m" if metres >= 10 else f"{metres:.2g} m"
 
 
 def draw_profile(profile: Profile, path: str | Path, spanner: Spanner | None = None) -> None:

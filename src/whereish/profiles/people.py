@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError
-from whereish.files import unpacked_size
 from whereish.profiles.profile import Profile
 from whereish.profiles.tables import from_columns, read_profile
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whereish.errors import GuaranteeError
-from whereish.parallel import share
+from whereish.parallel import parallel_for
 from whereish.places import Array
 
 # An output that no place reports with at least this probability is never reported at all.
@@ -73,7 +73,7 @@ def _lifted(matrix: Array, epsilon: float, metric: Array) -> Array:
         from whereish.release.compiled_repair import lift
 
         lifted = np.empty_like(matrix)
-        share(lift, len(matrix), matrix, shrink, lifted)
+        parallel_for(lift, len(matrix), matrix, shrink, lifted)
         return lifted
     return np.stack([(row[:, None] * matrix).max(axis=0) for row in shrink])
 
@@ -90,7 +90,7 @@ def _needed_mix(matrix: Array, epsilon: float, metric: Array, outputs: int) -> f
         from whereish.release.compiled_repair import shortfalls
 
         short = np.empty_like(factors)
-        share(shortfalls, len(matrix), matrix, factors, short)
+        parallel_for(shortfalls, len(matrix), matrix, factors, short)
         np.fill_diagonal(short, 0.0)
         return float((short / (short + growth)).max())
     for x, row in enumerate(matrix):

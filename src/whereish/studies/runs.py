@@ -16,6 +16,7 @@ from typing import Any
 
 from whereish.errors import InputError
 from whereish.files import make_folder, write_whole
+from whereish.units import duration
 
 Row = dict[str, Any]
 _FOLDER, MARK = "parts", ".whereish-paper"
@@ -75,7 +76,7 @@ def run_parts(
         if rows is None:
             if progress is not None:
                 left = (whole - done) * (spent / worked if worked else 1.0)
-                progress(f"{part.table}, {part.name}; {_minutes(left)} left", done / whole)
+                progress(f"{part.table}, {part.name}; about {duration(left)} left", done / whole)
             start = time.perf_counter()
             rows = part.work()
             text = json.dumps({"table": part.table, "part": part.name, "rows": rows})
@@ -100,7 +101,3 @@ def _read(file: Path) -> list[Row] | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return rows if isinstance(rows, list) else None
-
-
-def _minutes(seconds: float) -> str:
-    return f"about {seconds / 60:.0f} min" if seconds > 90 else f"about {seconds:.0f} s"

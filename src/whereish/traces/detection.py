@@ -9,8 +9,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from whereish.compressed import open_bytes
 from whereish.errors import FormatError, InputError, WhereishError
-from whereish.files import open_bytes
 from whereish.traces.readers import tables as formats
 
 KINDS = ("geolife", "t-drive", "csv", "parquet", "gpx", "geojson", "google")

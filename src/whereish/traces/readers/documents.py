@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
+from whereish.compressed import open_bytes, read_steps
 from whereish.errors import FormatError
-from whereish.files import open_bytes, read_steps
 from whereish.traces.cleaning import read_times
 from whereish.traces.jsonstream import elements
 from whereish.traces.readers.google import google_points

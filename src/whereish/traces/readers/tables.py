@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whereish.errors import FormatError, column_names
-from whereish.files import (
+from whereish.compressed import (
     check_plain,
     most_unpacked,
     open_bytes,
@@ -24,6 +23,7 @@ from whereish.files import (
     unpacked_size,
     unpacks_to_more,
 )
+from whereish.errors import FormatError, column_names
 from whereish.traces.cleaning import COLUMNS, moments, read_times
 
 if TYPE_CHECKING:
