@@ -1,4 +1,4 @@
-"""WHERE: places, grids, the local plane, and the distances between places."""
+"""WHERE: places, grids, the local plane, and metrics on places."""
 
 from whereish.places.metrics import discrete, euclidean, geodesic, graph_metric
 from whereish.places.points import LocalPlane, Places, grid_layout, square_grid
