@@ -131,7 +131,7 @@ class TestTime:
         closed = wh.closed_form(GRID, PRIOR, 1.07)
         assert (built.matrix == closed.matrix).all()
         assert (built.build.stopped, built.build.gap) == ("time", 1.0)
-        assert "the time allowed was up while the pairs" in built.build.notes[-1]
+        assert "the time allowed was up while the spanner" in built.build.notes[-1]
         with pytest.raises(wh.SolveError, match="time allowed was up"):
             wh.optimal(GRID, PRIOR, 1.07, solver="highs-ipm", time_limit_s=10.0)
 
