@@ -15,7 +15,7 @@ from whereish.device.ledger import Ledger
 from whereish.errors import InputError, described
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import as_whole
-from whereish.release import OUTSIDE, check_outside, locate
+from whereish.release import OUTSIDE, check_outside, snap
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,11 @@ class Reporter:
         BudgetError
             If the budget of this period does not allow it. Nothing is reported.
         """
-        located = locate(self.mechanism.inputs, at)
-        if len(located.rows) != 1:
-            raise InputError(f"at must be one place or point, got {len(located.rows)}")
-        check_outside(located, self.mechanism.inputs, self.outside, OUTSIDE[:2])
-        place, cost = int(located.rows[0]), float(self.mechanism.epsilon or 0.0)
+        snapped = snap(self.mechanism.inputs, at)
+        if len(snapped.rows) != 1:
+            raise InputError(f"at must be one place or point, got {len(snapped.rows)}")
+        check_outside(snapped, self.mechanism.inputs, self.outside, OUTSIDE[:2])
+        place, cost = int(snapped.rows[0]), float(self.mechanism.epsilon or 0.0)
         entry = self.ledger.spend(
             self._digest, place, cost, self.clock(),
             lambda: int(self.mechanism.sample(place).outputs[0]),

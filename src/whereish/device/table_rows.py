@@ -167,8 +167,8 @@ class Work:
         if self.outside and self.policy == "error":
             raise InputError(
                 f"{self.outside:,} of {self.rows - self.blank:,} points must be inside the area, "
-                f"within {self.mechanism.inputs.reach_km:.3g} km of a place, and are not; outside "
-                f"can be {' or '.join(OUTSIDE[1:])}, which says what to report for them"
+                f"within {self.mechanism.inputs.largest_snap_km:.3g} km of a place, and are not; "
+                f"outside can be {' or '.join(OUTSIDE[1:])}, which says what to report for them"
             )
         self._check_columns()
 

@@ -36,15 +36,15 @@ from whereish.places import (
     readonly,
 )
 from whereish.release import (
-    Located,
     Reports,
     Rounded,
+    Snapped,
     check_outside,
     cumulative,
     draw,
-    locate,
     repair,
     round_private,
+    snap,
     to_counts,
 )
 
@@ -228,30 +228,30 @@ class Mechanism(Immutable):
         >>> m.sample([0.9, 0.2]).snapped_km.round(3)
         array([0.224])
         """
-        located = locate(self.inputs, at)
-        check_outside(located, self.inputs, outside)
+        snapped = snap(self.inputs, at)
+        check_outside(snapped, self.inputs, outside)
         if size is not None:
             size = as_whole("size", size, 0)
             if size > _MOST_REPORTS:
                 raise InputError(f"size must be at most {_MOST_REPORTS:,} at a time, got {size:,}")
-            if len(located.rows) != 1:
+            if len(snapped.rows) != 1:
                 raise InputError(f"size must not be given for several places, got {size}")
-            located = Located(*(np.repeat(part, size, axis=0) for part in vars(located).values()))
-        outputs = draw(self._sums, located.rows, rng)
+            snapped = Snapped(*(np.repeat(part, size, axis=0) for part in vars(snapped).values()))
+        outputs = draw(self._sums, snapped.rows, rng)
         xy = self.outputs.xy[outputs]
         plane, latlon = self.outputs.plane, self.outputs.latlon
         degrees = None if latlon is None else latlon[outputs]
-        strayed = located.outside if outside == "planar-laplace" else np.zeros(len(outputs), bool)
+        strayed = snapped.outside if outside == "planar-laplace" else np.zeros(len(outputs), bool)
         if strayed.any():
             from whereish.mechanisms.planar_laplace import noise_near
 
             if self.epsilon is None or not self.is_per_km:
                 raise InputError(f"planar Laplace needs an epsilon per km, got {self!r}")
             outputs[strayed] = -1
-            xy[strayed] = noise_near(self.inputs, located.xy[strayed], self.epsilon, rng)
+            xy[strayed] = noise_near(self.inputs, snapped.xy[strayed], self.epsilon, rng)
             if degrees is not None and plane is not None:
                 degrees[strayed] = plane.to_latlon(xy[strayed])
-        return Reports(outputs, xy, degrees, located.snapped_km, located.outside, rng is not None)
+        return Reports(outputs, xy, degrees, snapped.snapped_km, snapped.outside, rng is not None)
 
     @cached_property
     def is_per_km(self) -> bool:
