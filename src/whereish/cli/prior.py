@@ -95,11 +95,11 @@ class Blurred:
         nothing: dict[str, Any] = dict.fromkeys(_OF_THE_BLURRED)
         build = replace(made.build, **nothing)
         if made.build.stopped is not None or (made.build.seconds or 0.0) > _SECONDS:
-            return cls(made.telling(build), None)
+            return cls(made.with_metadata(build), None)
         best, loss = solve(prior), wh.quality_loss(made, prior, quality)
         if best.build.stopped is not None:
-            return cls(made.telling(build), None)
-        return cls(made.telling(build), loss - wh.quality_loss(best, prior, quality))
+            return cls(made.with_metadata(build), None)
+        return cls(made.with_metadata(build), loss - wh.quality_loss(best, prior, quality))
 
     def in_words(self, share: float) -> str:
         """Say what a blur has cost."""

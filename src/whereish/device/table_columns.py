@@ -89,9 +89,7 @@ def choose(schema: Any, declared: Declared, pair: tuple[str, str]) -> Columns:
                 f"column {name} is replaced: it cannot be the column of users or times as well"
             )
         if name is not None and schema[name].is_nested():
-            raise InputError(
-                f"column {_shown(name)} must hold one value per row, for users or times"
-            )
+            raise InputError(f"column {_shown(name)} must hold one value a row, for users or times")
     named = [name for name in (declared.user, declared.time) if name is not None]
     left = _listed(schema, declared.drop, [*pair, *named])
     others = [name for name in schema if name not in (*pair, *named, *left)]

@@ -148,7 +148,7 @@ def optimal(
         found = closed()
         notes = (*found.build.notes, f"not exact, because {chosen.why}")
         build = replace(found.build, seconds=time.perf_counter() - start, notes=notes)
-        return found.telling(build)
+        return found.with_metadata(build)
 
     expected = expected_edges(n, dilation, straight=privacy_metric is None)
     chosen = plan(method, n, m, expected, time_limit_s, allowed)
@@ -188,7 +188,7 @@ def _unsearched(
         gap=relative_gap(loss, 0.0),
         notes=(*found.build.notes, f"nothing better was looked for: {why}"),
     )  # fmt: skip
-    return found.telling(build, proof)
+    return found.with_metadata(build, proof)
 
 
 def _or_closed_form(
@@ -212,7 +212,7 @@ def _or_closed_form(
         gap=None if bound is None else relative_gap(loss, bound),
         notes=(*other.build.notes, "the search was stopped before it found anything better"),
     )
-    return other.telling(build, best.proof)
+    return other.with_metadata(build, best.proof)
 
 
 def _rows(priors: ArrayLike) -> NDArray[np.object_]:

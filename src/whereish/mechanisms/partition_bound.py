@@ -134,4 +134,4 @@ def how_far(
     bound = max(bound, 0.0)
     now = quality_loss(mechanism, weights, loss)
     build = replace(mechanism.build, lower_bound_km=bound, gap=relative_gap(now, bound))
-    return mechanism.telling(build, proof)
+    return mechanism.with_metadata(build, proof)

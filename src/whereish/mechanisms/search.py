@@ -21,10 +21,10 @@ from whereish.mechanisms.arguments import (
     check_places,
     chosen_outputs,
     metric_or_euclidean,
-    quality_to,
+    quality_matrix,
 )
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.mechanism import Mechanism, seal
+from whereish.mechanisms.mechanism import Mechanism, repair_and_check
 from whereish.mechanisms.plan import plan
 from whereish.places import Array, Places, as_epsilon
 from whereish.programs import Spanner, check_dilation, least_loss, spanner_of
@@ -115,7 +115,7 @@ def setting_of(
     check_dilation(dilation)
     metric = metric_or_euclidean(privacy_metric, inputs)
     targets = chosen_outputs(inputs, outputs)
-    loss = quality_to(inputs, targets, outputs, quality_metric)
+    loss = quality_matrix(inputs, targets, outputs, quality_metric)
     return Setting(inputs, targets, level, metric, loss, dilation, deadline or Deadline())
 
 
@@ -248,7 +248,7 @@ def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanis
             notes = (*made.notes, *answer.notes)
             build = replace(made, **told, seconds=time.perf_counter() - start, notes=notes)
             try:
-                found = seal(
+                found = repair_and_check(
                     answer.matrix, setting.inputs, setting.targets, setting.level, setting.metric,
                     build, stakes, answer.proof, answer.bound,
                 )  # fmt: skip
