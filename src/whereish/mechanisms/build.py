@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Fields that depend on the prior not at all, or only as the counts do. Times, gaps, losses and notes
-# depend on it. A new field of Build stays out of files without a prior unless it is here.
+# Fields that depend on the prior not at all, or only as the counts do. Times, gaps, losses and
+# notes depend on it. A new field of Build stays out of files without a prior unless it is here.
 _WITHOUT_PRIOR = (
     "method", "solver", "form", "variables", "constraints", "edges", "dilation",
     "requested_dilation", "stopped",

@@ -1,4 +1,4 @@
-"""Pictures of profiles, mechanisms and comparisons."""
+"""Pictures of profiles, mechanisms and comparisons, as PNG, PDF or SVG."""
 
 from whereish.plotting.pictures import (
     KINDS,

@@ -28,9 +28,9 @@ def solve(program: LinearProgram, method: str, time_limit_s: float | None) -> tu
             "pip install 'whereish[glpk]'"
         )
     matrix = program.matrix.tocoo()
-    program_file = io.BytesIO()
+    packed = io.BytesIO()
     np.savez(
-        program_file,
+        packed,
         method=np.array(method),
         cost=program.cost,
         right=program.right,
@@ -43,7 +43,7 @@ def solve(program: LinearProgram, method: str, time_limit_s: float | None) -> tu
     try:
         done = subprocess.run(
             [sys.executable, "-m", "whereish.solvers.glpk"],
-            input=program_file.getvalue(),
+            input=packed.getvalue(),
             capture_output=True,
             timeout=time_limit_s,
             check=False,
@@ -68,10 +68,10 @@ def _child() -> int:  # pragma: no cover - runs in its own process
     # GLPK prints to standard output, which must hold nothing but the solution.
     answer_to = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    program_file = np.load(io.BytesIO(sys.stdin.buffer.read()))
-    problem = _problem(glpk, program_file)
-    method = str(program_file["method"])
-    rows, columns = len(program_file["right"]), len(program_file["cost"])
+    packed = np.load(io.BytesIO(sys.stdin.buffer.read()))
+    problem = _problem(glpk, packed)
+    method = str(packed["method"])
+    rows, columns = len(packed["right"]), len(packed["cost"])
     if method == "ipm":
         code = glpk.glp_interior(problem, None)
         status, done = glpk.glp_ipt_status(problem), glpk.GLP_OPT
@@ -98,26 +98,24 @@ def _child() -> int:  # pragma: no cover - runs in its own process
     return 0
 
 
-def _problem(glpk: Any, program_file: Any) -> Any:  # pragma: no cover - runs in its own process
-    rows, columns = len(program_file["right"]), len(program_file["cost"])
+def _problem(glpk: Any, packed: Any) -> Any:  # pragma: no cover - runs in its own process
+    rows, columns = len(packed["right"]), len(packed["cost"])
     problem = glpk.glp_create_prob()
     glpk.glp_add_rows(problem, rows)
     glpk.glp_add_cols(problem, columns)
-    for i, (right, equal) in enumerate(
-        zip(program_file["right"], program_file["equal"], strict=True)
-    ):
+    for i, (right, equal) in enumerate(zip(packed["right"], packed["equal"], strict=True)):
         kind = glpk.GLP_FX if equal else glpk.GLP_LO
         glpk.glp_set_row_bnds(problem, i + 1, kind, float(right), float(right))
-    for j, (cost, free) in enumerate(zip(program_file["cost"], program_file["free"], strict=True)):
+    for j, (cost, free) in enumerate(zip(packed["cost"], packed["free"], strict=True)):
         glpk.glp_set_col_bnds(problem, j + 1, glpk.GLP_FR if free else glpk.GLP_LO, 0.0, 0.0)
         glpk.glp_set_obj_coef(problem, j + 1, float(cost))
-    count = len(program_file["value"])
+    count = len(packed["value"])
     row, column = glpk.intArray(count + 1), glpk.intArray(count + 1)
     value = glpk.doubleArray(count + 1)
     entries = zip(
-        program_file["row"].tolist(),
-        program_file["column"].tolist(),
-        program_file["value"].tolist(),
+        packed["row"].tolist(),
+        packed["column"].tolist(),
+        packed["value"].tolist(),
         strict=True,
     )
     for k, (i, j, v) in enumerate(entries, start=1):
