@@ -22,16 +22,17 @@ from typer.testing import CliRunner
 import whereish as wh
 from serving import wait_until
 from stepping import halting
-from whereish.batch import Level, LocalEngine, open_output, run_batch
+from whereish.batch import LocalEngine, open_output, run_batch
 from whereish.batch.engines import Lost
 from whereish.batch.output import Folder
 from whereish.batch.run import file_name
 from whereish.cli import app
 from whereish.profiles import People, write_profiles
+from whereish.spec import BuildOptions
 
 pytestmark = pytest.mark.heavy
 
-LEVEL = Level(1.07)
+OPTIONS = BuildOptions(epsilon_per_km=1.07)
 
 
 def people(count: int, places: int = 12, seed: int = 0, sets: int = 1) -> dict[str, wh.Profile]:
@@ -53,7 +54,7 @@ def run(source: Path, output: Path | str, **more: Any) -> Any:
     engine = LocalEngine(more.pop("workers", 1))
     try:
         return run_batch(
-            People(source), more.pop("level", LEVEL), open_output(str(output)), engine, **more
+            People(source), more.pop("options", OPTIONS), open_output(str(output)), engine, **more
         )
     finally:
         engine.close()
@@ -251,7 +252,7 @@ def test_the_output_of_another_run_is_left_alone(tmp_path: Path) -> None:
     run(source, tmp_path / "out")
     before = digests(tmp_path / "out")
     with pytest.raises(wh.InputError, match=r"epsilon 1\.07, not 2"):
-        run(source, tmp_path / "out", level=Level(2.0))
+        run(source, tmp_path / "out", options=BuildOptions(epsilon_per_km=2.0))
     assert digests(tmp_path / "out") == before
 
 
@@ -319,7 +320,7 @@ def test_who_kills_their_worker_fails_alone(tmp_path: Path) -> None:
     engine = LocalEngine(2)
     try:
         source = People(table(tmp_path, people(9)))
-        done = run_batch(source, LEVEL, Deadly(tmp_path / "out"), engine)
+        done = run_batch(source, OPTIONS, Deadly(tmp_path / "out"), engine)
     finally:
         engine.close()
     assert (done.built, done.failed) == (8, 1)
@@ -378,8 +379,8 @@ def _runs(pid: str) -> bool:
 def test_a_file_of_another_profile_is_not_taken_for_done(tmp_path: Path) -> None:
     """A run on other profiles that is killed between a file and its line in the journal."""
     one, other = people(6, places=9), people(6, places=9, seed=4)
-    level = Level(1.07, keep_prior=False)
-    run(table(tmp_path, one, "one.parquet"), tmp_path / "out", level=level)
+    options = BuildOptions(epsilon_per_km=1.07, keep_prior=False)
+    run(table(tmp_path, one, "one.parquet"), tmp_path / "out", options=options)
     before = counts(tmp_path / "out")
     stop = StopError()
 
@@ -387,12 +388,12 @@ def test_a_file_of_another_profile_is_not_taken_for_done(tmp_path: Path) -> None
         raise stop
 
     with pytest.raises(StopError):
-        run(table(tmp_path, other, "other.parquet"), tmp_path / "out", level=level, tell=tell)
+        run(table(tmp_path, other, "other.parquet"), tmp_path / "out", options=options, tell=tell)
     assert counts(tmp_path / "out") != before
     lines = sorted((tmp_path / "out" / ".batch").glob("journal*"))[-1]
     kept = [line for line in lines.read_bytes().splitlines(True) if b'"done"' not in line]
     lines.write_bytes(b"".join(kept))
-    done = run(tmp_path / "one.parquet", tmp_path / "out", level=level)
+    done = run(tmp_path / "one.parquet", tmp_path / "out", options=options)
     assert done.built == 6
     assert counts(tmp_path / "out") == before
 

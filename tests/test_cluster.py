@@ -35,9 +35,10 @@ def nodes() -> Iterator[Nodes]:
 _DEADLY = """
 import os, signal, sys
 from pathlib import Path
-from whereish.batch import Level, open_engine, run_batch
+from whereish.batch import open_engine, run_batch
 from whereish.batch.output import Folder
 from whereish.profiles import People
+from whereish.spec import BuildOptions
 
 class Deadly(Folder):
     def write(self, name, content):
@@ -48,7 +49,8 @@ class Deadly(Folder):
         super().write(name, content)
 
 engine = open_engine(cluster=sys.argv[3])
-done = run_batch(People(Path(sys.argv[1])), Level(1.07), Deadly(Path(sys.argv[2])), engine)
+people, options = People(Path(sys.argv[1])), BuildOptions(epsilon_per_km=1.07)
+done = run_batch(people, options, Deadly(Path(sys.argv[2])), engine)
 engine.close()
 print(done.built, done.kept, done.failed)
 """

@@ -142,7 +142,7 @@ def test_ledger_and_key_of_another_are_refused(tmp_path: Path) -> None:
     with pytest.raises(wh.FormatError):
         Ledger(tmp_path / "l")
     shutil.copy(tmp_path / "other.key", tmp_path / "l.key")
-    with pytest.raises(wh.FormatError, match="another ledger than it was"):
+    with pytest.raises(wh.FormatError, match="another ledger than before"):
         ledger.spent(NOW)
     (tmp_path / "l").write_bytes(mine)
     with pytest.raises(wh.FormatError):

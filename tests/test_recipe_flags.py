@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 import strategies as some
 import whereish as wh
 from whereish.cli import app
-from whereish.spec import Recipe
+from whereish.spec import BuildSpec
 
 # What a flag is given, and what the recipe says instead.
 OTHERS: dict[str, tuple[Any, str, Any]] = {
     "epsilon": (1.5, "epsilon_per_km", 1.5),
     "dilation": (1.3, "dilation", 1.3),
+    "formulation": ("dual", "form", "dual"),
     "solver": ("structured", "solver", "structured"),
     "method": ("closed-form", "method", "closed-form"),
     "tolerance": (1e-3, "tolerance", 1e-3),
@@ -29,7 +30,7 @@ OTHERS: dict[str, tuple[Any, str, Any]] = {
     "prior-blur": (0.3, "prior_blur", 0.3),
 }
 # Flags that say nothing about the mechanism, each with a test below.
-PLAIN = {"output", "picture", "json", "memory-limit", "how-far", "help"}
+PLAIN = {"output", "picture", "json", "memory-limit", "how-far", "cluster", "help"}
 DOCUMENT = {
     "places": {"xy_km": some.grid(4, 4).xy.tolist()}, "prior": some.skewed(16, 1).tolist(),
     "epsilon_per_km": 1.07,
@@ -73,7 +74,7 @@ def test_no_flag_is_ignored_beside_a_recipe(tmp_path: Path, name: str) -> None:
     assert f"--{name}" in done.stderr
     assert field in done.stderr
     kept = {"keep_prior": name == "forget-prior"} if field == "keep_prior" else {}
-    expected = Recipe.from_document({**DOCUMENT, **kept, field: value})
+    expected = BuildSpec.from_document({**DOCUMENT, **kept, field: value})
     made, prior = wh.load_mechanism(tmp_path / "k.whereish")
     assert np.array_equal(made.counts, expected.build().counts)
     assert (prior is not None) == expected.keep_prior
@@ -109,6 +110,9 @@ def test_plain_flags_are_followed(tmp_path: Path) -> None:
     done = build(tmp_path, "--how-far", method="closed-form")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["lower_bound_km"] is not None
+    done = build(tmp_path, "--cluster", "auto", method="planar-laplace")
+    assert done.exit_code == 2
+    assert "cluster must be left out" in done.stderr
     done = build(tmp_path, "--memory-limit", 1e-9)
     assert done.exit_code == 3
     assert build(tmp_path, "--memory-limit", -1).exit_code == 2

@@ -14,24 +14,10 @@ from whereish.errors import InputError
 from whereish.format import TELLS_PRIOR
 from whereish.places import Array
 from whereish.plotting import km
-from whereish.profiles import check_blur
 
 # Longer than this is too long to wait for what a blur has cost.
 _SECONDS = 20.0
 _OF_THE_BLURRED = ("lower_bound_km", "gap", "program_gap", "repair_cost_km")
-
-
-def check_prior_flags(keep: bool, forget: bool, blur: float, blur_with: str | None) -> None:
-    """Refuse flags about the prior that contradict each other."""
-    if keep and forget:
-        raise InputError("give --keep-prior or --forget-prior (the default), not both")
-    check_blur(blur)
-    if blur and keep:
-        raise InputError(
-            "prior-blur must be left out with --keep-prior: a file that holds the prior tells it"
-        )
-    if blur_with is not None and not blur:
-        raise InputError("blur-with must go with --prior-blur, like --prior-blur 0.3")
 
 
 def public_prior(blur_with: str | None, who: wh.Profile, normalise: bool) -> Array | None:

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Self
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say, waiting
-from whereish.cli.recipe import given_flags
+from whereish.cli.options import AsJson, given_flags
 from whereish.cli.words import length_km
 from whereish.errors import InputError
+from whereish.limits import MOST_PLACES
 from whereish.places import as_whole
 from whereish.plotting import km
 from whereish.profiles import (
@@ -48,7 +48,6 @@ from whereish.profiles import (
 from whereish.traces import KINDS, cache_folder, check_zone
 
 _FILES_TOLD = 5
-_MOST_PLACES = 10_000
 _POOR = 0.8
 
 
@@ -162,8 +161,8 @@ def profile(
             raise InputError(f"--{name} goes with --group users")
     if one_person and (group or user):
         raise InputError("--one-person goes neither with --group nor with --user")
-    if as_whole("places", places, 2) > _MOST_PLACES:
-        raise InputError(f"places must be at most {_MOST_PLACES:,}, got {places:,}")
+    if as_whole("places", places, 2) > MOST_PLACES:
+        raise InputError(f"places must be at most {MOST_PLACES:,}, got {places:,}")
     as_whole("top", 30 if top is None else top)
     zone = check_zone(zone or "UTC")
     known = None if on is None else wh.read_profile(on)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import socket
 import time
 from typing import Any
 
 from whereish.errors import InputError, SolveError, described
+from whereish.extras import require
 
 _KNOCKS = 5
 _SETTINGS = 4  # the frame with which both sides of HTTP/2 begin
@@ -29,12 +29,7 @@ def join_cluster(address: str) -> Any:
         raise InputError(
             f"cluster must be auto, or HOST:PORT of a Ray cluster, got {described(address)}"
         )
-    try:
-        ray: Any = importlib.import_module("ray")
-    except ImportError:
-        raise InputError(
-            "a cluster needs Ray: pip install 'whereish[cluster]', on every machine of it"
-        ) from None
+    ray = require("ray", "every machine of a cluster")
     if ray.is_initialized():
         return ray
     _check_answers(address)

@@ -20,6 +20,7 @@ from whereish.format.certificate import FROM_PRIOR, certify, digest, losses
 from whereish.format.claims import check_claim, check_early
 from whereish.format.container import digest_of, pack, parse_object, unpack
 from whereish.format.signature import as_public_key, check_signature
+from whereish.limits import MOST_PLACES
 from whereish.measures import Proof
 from whereish.mechanisms.build import Build
 from whereish.mechanisms.mechanism import Mechanism
@@ -30,7 +31,6 @@ VERSION = "1"
 SUFFIX = ".whereish"
 _LARGEST = 4 * 2**30
 _TEXTS = ("method", "solver", "form", "stopped")
-_MOST_PLACES = 10_000
 _ARRAYS = {
     "counts": "u8",
     "inputs": "f8",
@@ -289,8 +289,8 @@ def _parts(
         if name not in _ARRAYS or array.dtype != np.dtype(f"<{_ARRAYS[name]}"):
             raise FormatError(f"the array {name[:40]!r} is not one that a mechanism has")
     told, claimed = (parse_object(about[name]) for name in ("mechanism", "certificate"))
-    if max(arrays["counts"].shape) > _MOST_PLACES:
-        raise FormatError(f"a mechanism must have at most {_MOST_PLACES:,} places")
+    if max(arrays["counts"].shape) > MOST_PLACES:
+        raise FormatError(f"a mechanism must have at most {MOST_PLACES:,} places")
     inputs = _places("inputs", arrays, told)
     outputs = _places("outputs", arrays, told)
     if not isinstance(told["outputs_are_inputs"], bool):

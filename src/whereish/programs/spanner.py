@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from whereish.deadline import Deadline
 from whereish.errors import InputError
+from whereish.limits import LARGEST_DILATION
 from whereish.places import Array, Immutable, as_metric, as_number, readonly
 
 # Of three places on a line the longest pair is redundant, but their distances add up only up to
 # rounding. A relative detour this small (0.1 micrometres in a kilometre) counts as none.
 COLLINEAR_TOLERANCE = 1e-10
 _BATCH = 4096
-LARGEST_DILATION = 1e6
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from whereish.errors import InputError
+from whereish.limits import MEMORY_GB, SERVICE_PLACES, SERVICE_TIME_S
 from whereish.places.validation import as_number, as_whole
 
 SECRET_VARIABLE = "WHEREISH_SECRET"  # noqa: S105
@@ -52,9 +53,9 @@ class Limits:
     """
 
     body_bytes: int = 4 * 2**20
-    places: int = 2000
-    memory_gb: float = 8.0
-    time_limit_s: float = 900.0
+    places: int = SERVICE_PLACES
+    memory_gb: float = MEMORY_GB
+    time_limit_s: float = SERVICE_TIME_S
     queue: int = 1000
     jobs_per_key: int = 200
     posts_per_minute: int = 600

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import whereish as wh
 from serving import recipe
 from whereish.cli import app
-from whereish.spec import Recipe
+from whereish.spec import BuildSpec
 
 
 def broken(**changes: Any) -> dict[str, Any]:
@@ -92,7 +92,7 @@ CASES: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("document", "field"), CASES)
 def test_what_is_wrong_is_named(document: Any, field: str) -> None:
     with pytest.raises(wh.InputError) as wrong:
-        Recipe.from_json(json.dumps(document))
+        BuildSpec.from_json(json.dumps(document))
     assert wrong.value.field == field
     assert re.search(r"must|not known", str(wrong.value))
 
@@ -128,19 +128,19 @@ def test_a_matrix_that_is_no_metric_is_refused_when_it_is_read(
     }  # fmt: skip
     # A loss may be zero between different places, a distance may not.
     if flaw == "none" or (flaw == "zero" and metric == "quality_metric"):
-        Recipe.from_document(document)
+        BuildSpec.from_document(document)
         return
     with pytest.raises(wh.InputError) as wrong:
-        Recipe.from_document(document)
+        BuildSpec.from_document(document)
     assert wrong.value.field == f"{metric}.matrix"
     assert not re.search(r"\d\.\d", str(wrong.value)), "no number of the matrix"
 
 
 def test_one_number_of_items_is_said_once() -> None:
     with pytest.raises(wh.InputError, match=r"must have 3 items, got 1$"):
-        Recipe.from_document(broken(privacy_metric={"matrix": [[0]]}))
+        BuildSpec.from_document(broken(privacy_metric={"matrix": [[0]]}))
     with pytest.raises(wh.InputError, match=r"must have 2 to 10,000 items, got 0$"):
-        Recipe.from_document(broken(places__xy_km=[]))
+        BuildSpec.from_document(broken(places__xy_km=[]))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_one_number_of_items_is_said_once() -> None:
 )  # fmt: skip
 def test_what_is_not_a_document_is_refused(text: bytes) -> None:
     with pytest.raises(wh.InputError) as wrong:
-        Recipe.from_json(text)
+        BuildSpec.from_json(text)
     assert wrong.value.field is not None
 
 
@@ -182,7 +182,7 @@ def test_no_number_of_anybody_is_repeated(
     if flaw == 5:
         document["places"] = {"xy_km": points, str(degrees[0]): 1}
     try:
-        made = Recipe.from_json(json.dumps(document))
+        made = BuildSpec.from_json(json.dumps(document))
     except wh.InputError as wrong:
         said = f"{wrong} {wrong.field}"
         for number in (*prior, *degrees):
@@ -220,7 +220,7 @@ def test_a_recipe_builds_what_the_library_builds(more: dict[str, Any]) -> None:
         expected = wh.planar_laplace(places, 1.07)
     else:
         expected = wh.optimal(places, prior, 1.07, **options)
-    assert np.array_equal(Recipe.from_document(document).build().counts, expected.counts)
+    assert np.array_equal(BuildSpec.from_document(document).build().counts, expected.counts)
 
 
 def test_the_command_line_gives_the_same_counts(tmp_path: Path) -> None:
@@ -243,6 +243,6 @@ def test_the_command_line_gives_the_same_counts(tmp_path: Path) -> None:
     flags = ["build", str(tmp_path / "me.json"), "-o", str(tmp_path / "b.whereish")]
     done = CliRunner().invoke(app, flags)
     assert done.exit_code == 0, done.output
-    expected = Recipe.from_document(document).build().counts
+    expected = BuildSpec.from_document(document).build().counts
     for name in ("a", "b"):
         assert np.array_equal(wh.load_mechanism(tmp_path / f"{name}.whereish")[0].counts, expected)
