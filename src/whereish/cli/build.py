@@ -44,10 +44,11 @@ from whereish.errors import InputError, described
 from whereish.files import check_writable
 from whereish.limits import DILATION, MEMORY_GB, TOLERANCE
 from whereish.places import as_number
-from whereish.plotting import draw_mechanism, km, picture_kind
+from whereish.plotting import draw_mechanism, picture_kind
 from whereish.solvers import Progress
 from whereish.spec import BuildSpec
 from whereish.strict_json import read_json
+from whereish.units import km
 
 _LONG = 20.0  # seconds: what takes longer is announced
 # Flags that say how to run a build, and nothing about the mechanism.

@@ -13,7 +13,7 @@ from whereish.cli.reading import read_who
 from whereish.errors import InputError
 from whereish.format import TELLS_PRIOR
 from whereish.places import Array
-from whereish.plotting import km
+from whereish.units import km
 
 # Longer than this is too long to wait for what a blur has cost.
 _SECONDS = 20.0

@@ -14,11 +14,9 @@ import typer
 import whereish as wh
 from whereish.cli.console import command, emit, say, waiting
 from whereish.cli.options import AsJson, given_flags
-from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.limits import MOST_PLACES
 from whereish.places import as_whole
-from whereish.plotting import km
 from whereish.profiles import (
     ALL_DAY,
     COUNTS,
@@ -46,6 +44,7 @@ from whereish.profiles import (
     smoothed,
 )
 from whereish.traces import KINDS, cache_folder, check_zone
+from whereish.units import km, length_km
 
 _FILES_TOLD = 5
 _POOR = 0.8

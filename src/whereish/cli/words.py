@@ -7,8 +7,7 @@ from typing import Any
 
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number
-from whereish.units import km
-from whereish.units import length_km as length_km
+from whereish.units import km, length_km
 
 
 def privacy_level(epsilon: float | None, ratio: float | None, within: str | None) -> float:
