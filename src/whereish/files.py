@@ -69,8 +69,8 @@ def locate(path: str | Path, *, make: int | None = None) -> Iterator[Target]:
     OSError, ValueError
         If there is no such folder.
     """
-    whole = Path(os.path.abspath("."), path) if not Path(path).is_absolute() else Path(path)
-    left, real, hops = list(whole.parts[1:]), Path(whole.anchor), 0
+    absolute = Path(os.path.abspath("."), path) if not Path(path).is_absolute() else Path(path)
+    left, real, hops = list(absolute.parts[1:]), Path(absolute.anchor), 0
     folder = os.open(real, _FOLDER)
     try:
         while left:
@@ -286,19 +286,20 @@ def new_folder(path: str | Path, *, private: bool = False) -> Iterator[Path]:
             )
         if there is not None and (not stat.S_ISDIR(there.st_mode) or any(target.iterdir())):
             raise InputError(f"output must be a new or empty folder, got {path}")
-        made = Path(tempfile.mkdtemp(prefix=f".{target.name[:_NAME_BYTES]}.", dir=target.parent))
+        prefix = f".{target.name[:_NAME_BYTES]}."
+        temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
     except (OSError, ValueError, TypeError) as wrong:
         if isinstance(wrong, InputError):
             raise
         raise InputError(f"output {path} cannot be made a folder") from None
     try:
-        yield made
-        made.chmod(0o700 if private else 0o777 & ~_umask())
-        os.replace(made, target)
+        yield temporary
+        temporary.chmod(0o700 if private else 0o777 & ~_umask())
+        os.replace(temporary, target)
     except OSError as wrong:
         raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _umask() -> int:

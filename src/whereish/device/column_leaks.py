@@ -321,12 +321,12 @@ def _sexagesimal(numbers: Array) -> Iterator[Array]:
     second = np.hstack([numbers[:, 1:], nothing])
     third = np.hstack([second[:, 1:], nothing])
     with np.errstate(invalid="ignore", over="ignore"):
-        whole, part = np.divmod(numbers, 100)  # ddmm.mmmm
-        degrees, minutes = np.divmod(whole, 100)  # ddmmss.ss
+        hundreds, rest = np.divmod(numbers, 100)  # ddmm.mmmm
+        degrees, minutes = np.divmod(hundreds, 100)  # ddmmss.ss
     zero = np.zeros_like(numbers)
     for place in (
-        (numbers, second, zero), (numbers, second, third), (whole, part, zero),
-        (degrees, minutes, part),
+        (numbers, second, zero), (numbers, second, third), (hundreds, rest, zero),
+        (degrees, minutes, rest),
     ):  # fmt: skip
         with np.errstate(invalid="ignore", over="ignore"):
             angle = (place[0] <= 180) & (place[1] < 60) & (place[2] < 60)

@@ -23,7 +23,7 @@ _ROOM = 2.0**-44
 # Solvers find no multiplier near this limit, and no sum of smaller ones overflows.
 _LARGEST = 1e100
 
-_Whole = NDArray[np.int64]
+_Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ def relative_gap(loss: float, bound: float) -> float:
     return min(1.0, max(0.0, (loss - bound) / loss + _ROOM))
 
 
-def _rows(proof: Proof, n: int, m: int) -> tuple[_Whole, _Whole, _Whole, Array]:
+def _rows(proof: Proof, n: int, m: int) -> tuple[_Integers, _Integers, _Integers, Array]:
     """Return the output, the two places and the multiplier of each row, after checking them."""
     try:
         y = np.asarray(proof.value, dtype=np.float64)
@@ -108,7 +108,7 @@ def _rows(proof: Proof, n: int, m: int) -> tuple[_Whole, _Whole, _Whole, Array]:
         raise GuaranteeError("not a proof: its multipliers are not numbers") from None
     if y.ndim != 1 or not ((y >= 0) & (y <= _LARGEST)).all():
         raise GuaranteeError("not a proof: a multiplier is negative or not a number, or too large")
-    found: list[_Whole] = []
+    found: list[_Integers] = []
     for part, most, what in (
         (proof.output, m, "an output"), (proof.left, n, "a place"), (proof.right, n, "a place"),
     ):  # fmt: skip
@@ -123,7 +123,7 @@ def _rows(proof: Proof, n: int, m: int) -> tuple[_Whole, _Whole, _Whole, Array]:
     return found[0], found[1], found[2], y
 
 
-def _decay(level: float, metric: Array, left: _Whole, right: _Whole) -> Array:
+def _decay(level: float, metric: Array, left: _Integers, right: _Integers) -> Array:
     """Return exp(-eps d) for the pair of every row, rounded down by ball arithmetic."""
     n = len(metric)
     pairs, which = np.unique(left * n + right, return_inverse=True)
@@ -138,9 +138,9 @@ def _decay(level: float, metric: Array, left: _Whole, right: _Whole) -> Array:
 
 def _least(
     weighted_loss: Array,
-    output: _Whole,
-    left: _Whole,
-    right: _Whole,
+    output: _Integers,
+    left: _Integers,
+    right: _Integers,
     y: Array,
     decay: Array,
 ) -> Array:
@@ -165,23 +165,23 @@ def _least(
     return np.asarray(np.nextafter(high + low, -np.inf).reshape(weighted_loss.shape).min(axis=1))
 
 
-def _cut(numbers: Array, top: int, *, up: bool = False) -> list[_Whole]:
+def _cut(numbers: Array, top: int, *, up: bool = False) -> list[_Integers]:
     """Cut non-negative numbers below 2^top into limbs, rounded down, or up to the next limb."""
     rest, limbs = np.ldexp(numbers, -top), []
     for _ in range(_LIMBS):
         rest = np.ldexp(rest, _BITS)
-        whole = np.floor(rest)
-        limbs.append(whole.astype(np.int64))
-        rest = rest - whole
+        integers = np.floor(rest)
+        limbs.append(integers.astype(np.int64))
+        rest = rest - integers
     if up:
         limbs[-1] += numbers > 0
     return limbs
 
 
-def _as_double(whole: _Whole, exponent: int) -> Array:
-    """Return the largest doubles not above whole 2^exponent, for integers of less than 2^62."""
-    near = whole.astype(np.float64)
-    low = np.where(near.astype(np.int64) > whole, np.nextafter(near, -np.inf), near)
+def _as_double(integers: _Integers, exponent: int) -> Array:
+    """Return the largest doubles not above integers 2^exponent, for integers of less than 2^62."""
+    near = integers.astype(np.float64)
+    low = np.where(near.astype(np.int64) > integers, np.nextafter(near, -np.inf), near)
     return np.asarray(np.ldexp(low, exponent))
 
 

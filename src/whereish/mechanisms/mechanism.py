@@ -140,7 +140,7 @@ class Mechanism(Immutable):
                 f"{counts.shape[0]} and {counts.shape[1]}"
             )
         matrix = counts.astype(np.float64) / TOTAL
-        made = cls(matrix, inputs, outputs, build=build or Build("given"), proof=proof)
+        mechanism = cls(matrix, inputs, outputs, build=build or Build("given"), proof=proof)
         verdict = None
         if epsilon is not None:
             metric = metric_or_euclidean(privacy_metric, inputs)
@@ -151,10 +151,10 @@ class Mechanism(Immutable):
                 ("privacy_metric", readonly(metric)),
                 ("verdict", verdict),
             ):
-                object.__setattr__(made, name, value)
-            made.__dict__["limits"] = limits
-        made.__dict__["released"] = Rounded(counts, rounding_mix, verdict)
-        return made
+                object.__setattr__(mechanism, name, value)
+            mechanism.__dict__["limits"] = limits
+        mechanism.__dict__["released"] = Rounded(counts, rounding_mix, verdict)
+        return mechanism
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the constructor and its arguments, for pickle: a copy is checked again."""
