@@ -150,7 +150,7 @@ def test_columns_that_tell_are_refused_though_they_are_named(
     frame = pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "c": encoded})
     frame.write_parquet(source)
     for ask in ({"keep": ["c"]}, {"keep": ["all"]}):
-        with pytest.raises(wh.InputError, match=r"must not tell the true points.*: c \("):
+        with pytest.raises(wh.InputError, match=r"must not leak the true locations.*: c \("):
             wh.obfuscate_table(MECHANISM, source, out, **ask)  # type: ignore[arg-type]
     assert not out.exists()
     assert wh.obfuscate_table(MECHANISM, source, out, keep_anyway=["c"]).telling == ("c",)
@@ -285,7 +285,9 @@ def test_columns_that_read_as_the_point_are_refused_however_they_are_declared(
     )  # fmt: skip
     out = tmp_path / "out.parquet"
     for ask in ({"keep": ["c"]}, {"user": "c"}, {"time": "c"}):
-        with pytest.raises(wh.InputError, match=r"must not tell the true points.*: c \(its values"):
+        with pytest.raises(
+            wh.InputError, match=r"must not leak the true locations.*: c \(its values"
+        ):
             wh.obfuscate_table(MECHANISM, source, out, **ask)
     assert not out.exists()
     assert wh.obfuscate_table(MECHANISM, source, out, keep_anyway=["c"]).telling == ("c",)
@@ -299,7 +301,7 @@ def test_lists_are_looked_at_whole(tmp_path: Path, length: int, nested: bool) ->
         return [[{"v": float(x)} for x in row] for row in rows] if nested else rows
 
     source = with_rows(tmp_path, 8, lists)
-    with pytest.raises(wh.InputError, match=r"must not tell the true points.*: c \(its values"):
+    with pytest.raises(wh.InputError, match=r"must not leak the true locations.*: c \(its values"):
         wh.obfuscate_table(MECHANISM, source, tmp_path / "out.parquet", keep=["c"])
 
 

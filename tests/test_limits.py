@@ -115,8 +115,8 @@ class TestTime:
         assert 0 < after < 1
         assert limits[0] == pytest.approx(2.0 - after, abs=1e-9)
 
-    def test_pairs_that_take_too_long_are_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        with pytest.raises(OutOfTimeError, match="pairs"):
+    def test_a_spanner_that_takes_too_long_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(OutOfTimeError, match="spanner"):
             spanner_of(wh.euclidean(GRID), 1.0, Deadline(-1.0))
         clock = Clock()
         monkeypatch.setattr("whereish.deadline.time", clock)

@@ -190,7 +190,7 @@ class RowObfuscator:
             raise InputError(
                 f"{self.outside:,} of {self.rows - self.blank:,} points must be inside the area, "
                 f"within {self.mechanism.inputs.largest_snap_km:.3g} km of a place, and are not; "
-                f"outside can be {' or '.join(OUTSIDE[1:])}, which says what to report for them"
+                f"to report them anyway, set outside to {' or '.join(OUTSIDE[1:])}"
             )
         self._check_columns()
 
@@ -207,7 +207,7 @@ class RowObfuscator:
                 for name, reason in leaks.items()
             )
             raise InputError(
-                f"columns that are kept must not tell the true points, and these do: {reasons}. "
+                f"columns that are kept must not leak the true locations, and these do: {reasons}. "
                 "Leave them out. Or name them in keep_anyway (--keep-anyway A,B): then the "
                 "guarantee does not hold for a reader of the table"
             )

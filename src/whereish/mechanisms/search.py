@@ -268,7 +268,7 @@ def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanis
 
 
 def _notes(spanner: Spanner, n: int) -> tuple[str, ...]:
-    """Say what a spanner costs. At dilation 1 its constraints imply all others: nothing to say."""
+    """Describe the cost of a spanner. At dilation 1 it costs nothing: it implies all pairs."""
     pairs = n * (n - 1) // 2
     edges = len(spanner.edges)
     if spanner.requested > 1 and spanner.dilation > 1 + 1e-9:

@@ -152,7 +152,7 @@ def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
 
 
 def normalised(prior: ArrayLike) -> Array:
-    """Divide a prior by its sum; what is no prior at all is left for `as_prior` to refuse.
+    """Divide a prior by its sum. An argument that is no prior is returned for `as_prior` to refuse.
 
     >>> normalised([1, 3]).tolist()
     [0.25, 0.75]

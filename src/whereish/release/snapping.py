@@ -107,6 +107,6 @@ def check_outside(
         count = int(snapped.outside.sum())
         raise InputError(
             f"{count} of {len(snapped.rows)} points must be inside the area, within "
-            f"{places.largest_snap_km:.3g} km of a place, and are not; outside can be "
-            f"{' or '.join(choices[1:])}, which says what to report for them"
+            f"{places.largest_snap_km:.3g} km of a place, and are not; to report them anyway, set "
+            f"outside to {' or '.join(choices[1:])}"
         )
