@@ -164,8 +164,8 @@ class RowObfuscator:
         self.wrong += batch.wrong
         self.beyond += batch.beyond
         self.outside += batch.outside
-        for name in () if self.columns.user is None else (self.columns.user,):
-            counts = batch.before[name].alias("who").value_counts(name="rows")
+        if self.columns.user is not None:
+            counts = batch.before[self.columns.user].alias("who").value_counts(name="rows")
             self.people.update(dict(counts.iter_rows()))
         self._sample.add(batch.points, batch.before)
         if self.progress is not None:

@@ -139,16 +139,11 @@ def optimal(
     for name, callback in (("announce", announce), ("progress", progress)):
         if callback is not None and not callable(callback):
             raise InputError(f"{name} must be a function, got {type(callback).__name__}")
+    structured = solver in ("auto", "structured")
     n, m = setting.loss.shape
-
-    allowed = memory_limit_gb if solver in ("auto", "structured") else np.inf
+    allowed = memory_limit_gb if structured else np.inf
     if cluster is not None:
-        if solver not in ("auto", "structured") or method == "closed-form":
-            raise InputError(
-                "cluster must be left out unless the structured solver is used, got a cluster with "
-                f"solver {described(solver)} and method {described(method)}"
-            )
-        allowed *= len(machines_of(join_cluster(cluster)))
+        allowed *= _machines(cluster, solver, method)
 
     def closed() -> Mechanism:
         return closed_form(
@@ -167,7 +162,6 @@ def optimal(
     chosen = plan(method, n, m, expected, time_limit_s, allowed)
     if chosen.method == "closed-form":
         return closed_instead(chosen)
-    structured = solver in ("auto", "structured")
     setting = replace(setting, deadline=clock.earlier(chosen.after_s if structured else 0.0))
     try:
         # The spanner is known now, and with it the memory.
@@ -187,6 +181,16 @@ def optimal(
     if best.build.stopped is None:
         return best
     return _better_of(best, closed, weights, setting)
+
+
+def _machines(cluster: str, solver: str, method: str) -> int:
+    """Return the number of machines of a cluster, if this build can use it."""
+    if solver not in ("auto", "structured") or method == "closed-form":
+        raise InputError(
+            "cluster must be left out unless the structured solver is used, got a cluster with "
+            f"solver {described(solver)} and method {described(method)}"
+        )
+    return len(machines_of(join_cluster(cluster)))
 
 
 def _person(
