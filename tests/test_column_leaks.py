@@ -1,4 +1,4 @@
-"""What of a table beside its points tells the points: other columns, and the order of rows."""
+"""Columns of a table that leak the true locations are refused; others are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ledger that was edited, put back, cut off, or misled by a clock: never a refund."""
+"""A ledger that was edited, restored, truncated, or misled by a clock never refunds."""
 
 from __future__ import annotations
 

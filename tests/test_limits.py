@@ -1,4 +1,4 @@
-"""Time and memory: what is announced, and that a search which is stopped hands something over."""
+"""Time and memory limits: what is announced, and the result of an interrupted search."""
 
 from __future__ import annotations
 

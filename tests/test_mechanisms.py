@@ -1,4 +1,4 @@
-"""Mechanisms: what they are, what they carry, and what bad input is told."""
+"""Mechanisms: their matrices and metadata, and the messages for bad arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places, the local plane, grids and metrics; and what bad ones are told."""
+"""Places, the local plane, grids and metrics; and the messages for bad arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What proves that nothing private is better, and what catches a wrong proof or answer."""
+"""Proofs of lower bounds: they hold, and a wrong proof or answer is detected."""
 
 from __future__ import annotations
 

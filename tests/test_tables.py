@@ -1,4 +1,4 @@
-"""Tables of points: every point replaced, only declared columns kept, nothing half written."""
+"""Obfuscated tables: every location is replaced, only declared columns are kept."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def duration(seconds: float) -> str:
     >>> duration(0.2), duration(90), duration(600), duration(3 * 3600)
     ('a second', '90 seconds', '10 minutes', '3 hours')
     """
-    if seconds < 1:
+    if seconds < 1.5:
         return "a second"
     for size, unit in ((3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2 * size:

@@ -1,4 +1,4 @@
-"""Packed files that unpack to a thousand times their size: refused, in words, in little memory."""
+"""Compressed files that unpack to a thousand times their size are refused, in little memory."""
 
 from __future__ import annotations
 
