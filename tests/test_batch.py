@@ -23,10 +23,11 @@ import whereish as wh
 from serving import wait_until
 from stepping import halting
 from whereish.batch import LocalEngine, open_output, run_batch
-from whereish.batch.engines import Lost
+from whereish.batch.journal import Shared
 from whereish.batch.output import Folder
-from whereish.batch.run import file_name
+from whereish.batch.run import digest_of, file_name
 from whereish.cli import app
+from whereish.parallel import Lost
 from whereish.profiles import People, write_profiles
 from whereish.spec import BuildOptions
 
@@ -450,3 +451,17 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
         assert running.process.returncode == 130
     assert "Traceback" not in said
     assert run(source, tmp_path / "out", workers=2).kept > 0
+
+
+def test_a_run_of_an_earlier_version_goes_on() -> None:
+    """Its parameters and digests are told under the names that they had."""
+    assert Shared(OPTIONS).told == {
+        "epsilon": 1.07, "dilation": 1.0, "method": "exact", "tolerance": 1e-6, "keep_prior": False,
+    }  # fmt: skip
+    blurred = OPTIONS.changed(prior_blur=0.25, blur_with=[0.5, 0.5], solver="highs-ipm")
+    more = {"prior_blur": 0.25, "public": [0.5, 0.5], "public_places": "abc", "solver": "highs-ipm"}
+    assert Shared(blurred, "abc").told == Shared(OPTIONS).told | more
+    who = wh.Profile(wh.Places.from_xy([[0, 0], [1, 0]]), np.array([0.75, 0.25]))
+    # As version 0.1 made it.
+    digest = "68726029fc1e40e449942e959de5ca56e158d4348fbfcfffe07c217f8f99fbe0"
+    assert digest_of(who, Shared(OPTIONS)) == digest

@@ -17,7 +17,7 @@ from whereish.service.jobs.database import Database, DiskFullError
 from whereish.service.jobs.reserve import Reserve
 from whereish.service.jobs.sealing import seal_of
 from whereish.service.jobs.store import Jobs
-from whereish.service.settings import Limits
+from whereish.service.limits import Limits
 
 pytestmark = pytest.mark.heavy
 
@@ -133,6 +133,36 @@ def test_a_full_disk_keeps_nothing_that_is_deleted(small_disk: Path) -> None:
         (small_disk / "rubbish").unlink()
         wait_until(lambda: not any(left(folder, job) for job in jobs))
         assert made(service)
+
+
+@pytest.mark.parametrize("ended", ["killed", "stopped"])
+def test_a_server_starts_on_a_full_disk_and_deletes(small_disk: Path, ended: str) -> None:
+    """With the reserve that the server before it kept."""
+    folder = small_disk / "service"
+    with serving(folder) as service:
+        job = made(service, 40)
+        fill(small_disk)
+        assert (folder / "reserve").stat().st_size >= 4 * 2**20
+        if ended == "killed":
+            service.kill()
+        else:
+            service.stop()
+        fill(small_disk)
+        service.start()
+        assert any("the disk is full" in line for line in service.log)
+        with service.client() as client:
+            assert client.delete(f"/v1/mechanisms/{job}").status_code == 204
+        (small_disk / "rubbish").unlink()
+        wait_until(lambda: not left(folder, job))
+        assert made(service)
+
+
+def test_a_server_that_cannot_start_names_the_full_disk(small_disk: Path) -> None:
+    folder = small_disk / "service"
+    folder.mkdir(mode=0o700)
+    fill(small_disk)
+    with pytest.raises(RuntimeError, match="it is full"):
+        Served(folder)
 
 
 def test_a_full_disk_is_named_when_nothing_helps(small_disk: Path) -> None:

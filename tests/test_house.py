@@ -20,9 +20,18 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
-    {"errors", "limits", "parallel"},
+    {"errors", "limits", "parallel", "retries"},
     {"extras", "strict_json"},
-    {"compressed", "deadline", "files", "units", "validated", "distributed", "distributed.cluster"},
+    {
+        "compressed",
+        "deadline",
+        "files",
+        "units",
+        "validated",
+        "distributed",
+        "distributed.cluster",
+        "distributed.ray_batch",
+    },
     {"places"},
     {"traces", "programs", "measures"},
     {"profiles", "solvers", "release"},
@@ -32,6 +41,7 @@ FLOORS = (
     {"device", "spec"},
     {"plotting", "recipes"},
     {"studies", "batch"},
+    {"service.errors"},
     {"service.workers"},
     {"distributed.ray_pool", "distributed.ray_gateway", "distributed.ray_actor"},
     {"service"},

@@ -223,6 +223,106 @@ def test_a_recipe_builds_what_the_library_builds(more: dict[str, Any]) -> None:
     assert np.array_equal(BuildSpec.from_document(document).build().counts, expected.counts)
 
 
+def test_python_objects_are_taken_as_they_are() -> None:
+    """A spec is read from Python, too: places, arrays, a matrix, in any order of the fields."""
+    document = recipe(9)
+    xy = np.array(document["places"]["xy_km"])
+    places = wh.Places.from_xy(xy)
+    spec = wh.BuildSpec(
+        epsilon_per_km=1.07,
+        prior=np.array(document["prior"]),
+        privacy_metric=wh.euclidean(places),  # type: ignore[arg-type]  # it is read into another
+        outputs=(0, 4),
+        places=places,
+    )
+    expected = wh.optimal(places, document["prior"], 1.07, outputs=[0, 4])
+    assert np.allclose(spec.build().matrix, expected.matrix, atol=1e-6)
+    with pytest.raises(ValueError, match="frozen"):
+        spec.places = places  # type: ignore[misc]  # the mistake is the test
+    assert repr(spec) == str(spec) == "BuildSpec(exact)"
+
+
+def test_a_change_is_validated() -> None:
+    spec = BuildSpec.from_document(recipe(3))
+    assert spec.changed(dilation=1.5).dilation == 1.5
+    assert spec.dilation == 1.0
+    for field, value in (("dilation", 0.5), ("form", "sideways"), ("outputs", [7])):
+        with pytest.raises(wh.InputError) as wrong:
+            spec.changed(**{field: value})
+        assert wrong.value.field == field
+    with pytest.raises(wh.InputError, match="form must be left out with the structured"):
+        spec.changed(form="dual", solver="structured")
+    with pytest.raises(wh.InputError, match="outputs must be left out with tight-constraints"):
+        spec.changed(method="tight-constraints", outputs=[0])
+
+
+def test_options_are_shared_by_people() -> None:
+    options = wh.BuildOptions(epsilon_per_km=1.07, dilation=1.1)
+    document = recipe(6, dilation=1.1)
+    places = wh.Places.from_xy(document["places"]["xy_km"])
+    spec = options.for_person(places, np.array(document["prior"]))
+    expected = BuildSpec.from_document(document).build()
+    assert np.array_equal(spec.build().counts, expected.counts)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"dilation": 1.2},
+        {"solver": "highs-ipm", "form": "dual"},
+        {"method": "exponential", "outputs": [1, 2]},
+        {"method": "closed-form"},
+        {"privacy_metric": {"edges": [[0, 1, 1.5], [1, 2, 2.0], [2, 3, 1.0], [3, 4, 1.0]]}},
+    ],
+    ids=str,
+)
+def test_a_file_tells_what_was_asked_for(more: dict[str, Any], tmp_path: Path) -> None:
+    """What its header holds is enough to build it again."""
+    asked = BuildSpec.from_document(recipe(5, **more))
+    wh.save_mechanism(tmp_path / "k.whereish", asked.build(), asked.prior)
+    mechanism, prior = wh.load_mechanism(tmp_path / "k.whereish")
+    assert prior is not None
+    told = BuildSpec.from_mechanism(mechanism, prior)
+    assert (told.method, told.dilation) == (asked.method, asked.dilation)
+    assert told.epsilon_per_km == asked.epsilon_per_km
+    assert told.outputs == asked.outputs
+    if asked.form is not None:
+        assert (told.solver, told.form) == (asked.solver, asked.form)
+    again = told.build()
+    assert np.abs(again.matrix - mechanism.matrix).max() < 1e-5
+
+
+def test_the_old_name_still_works() -> None:
+    from whereish.recipes import Recipe
+
+    assert Recipe is BuildSpec
+
+
+def test_no_error_of_pydantic_is_chained() -> None:
+    """It would hold what came: a traceback may be logged."""
+    with pytest.raises(wh.InputError) as wrong:
+        BuildSpec.from_document(broken(epsilon_per_km=-1, prior=[0.123456, 0.5, 0.5]))
+    assert wrong.value.__context__ is None
+    assert wrong.value.__cause__ is None
+
+
+def test_the_schema_says_what_is_validated() -> None:
+    """Every field is in it, with its bounds; fields with a default may be left out."""
+    schema = BuildSpec.json_schema()
+    assert schema["properties"].keys() == BuildSpec.model_fields.keys()
+    assert set(schema["required"]) == {"places", "prior", "epsilon_per_km"}
+    assert schema["additionalProperties"] is False
+    for field, told in schema["properties"].items():
+        for end in ("minimum", "maximum"):
+            if end not in told:
+                continue
+            BuildSpec.from_document(recipe(3, **{field: told[end]}))
+            beyond = told[end] * (1.1 if end == "maximum" else 0.9) or -0.1
+            with pytest.raises(wh.InputError) as wrong:
+                BuildSpec.from_document(recipe(3, **{field: beyond}))
+            assert wrong.value.field == field
+
+
 def test_the_command_line_gives_the_same_counts(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 

@@ -1,17 +1,39 @@
-"""Threads: loops of compiled code that releases the GIL, and readers that run ahead."""
+"""Parallel work: loops of compiled code on threads, readers that run ahead, engines of a batch."""
 
 from __future__ import annotations
 
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 _CHUNKS_PER_THREAD = 8
+PIECES_PER_WORKER = 2  # under way in an engine: one is computed, one waits
+Piece = TypeVar("Piece")
 Item = TypeVar("Item")
+
+
+class Lost:
+    """The result of a piece of work whose worker died in every attempt."""
+
+
+class Engine(Protocol):
+    """Runs pieces of work somewhere: in processes, or on a cluster."""
+
+    workers: int
+
+    def run(
+        self, work: Callable[[Piece], Item], pieces: Iterable[Piece]
+    ) -> Iterator[tuple[Piece, Item | Lost]]:
+        """Yield every piece with its result, in any order."""
+        ...
+
+    def close(self) -> None:
+        """End the workers."""
+        ...
 
 
 def cores() -> int:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Self
 
-import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
 from whereish import limits
@@ -60,8 +59,6 @@ _PRIOR = Reader(lambda field, value, earlier: read_prior(field, value, None), pr
 class BuildOptions(Validated):
     """How to build a mechanism, whoever it is for. See `BuildSpec`."""
 
-    named_first = ("places", "prior")
-
     epsilon_per_km: Annotated[
         float,
         Field(
@@ -79,7 +76,13 @@ class BuildOptions(Validated):
         ),
     ] = limits.DILATION
     method: Annotated[str, one_of(method_names, _methods)] = "exact"
-    solver: Annotated[str, one_of(lambda: SOLVERS)] = "auto"
+    solver: Annotated[
+        str,
+        one_of(lambda: SOLVERS),
+        Field(
+            description="auto: structured; highs for the smallest programs and where a gap stays open."
+        ),
+    ] = "auto"
     form: Annotated[
         str | None,
         or_none(one_of(lambda: FORMS)),
@@ -187,6 +190,7 @@ class BuildSpec(BuildOptions):
         },
     )
 
+    named_first = ("places", "prior")
     places: Annotated[
         Any,
         Reader(lambda field, value, earlier: read_places(field, value), places_schema),
@@ -213,6 +217,7 @@ class BuildSpec(BuildOptions):
     outputs: Annotated[
         tuple[int, ...] | None,
         or_none(_of_places(lambda f, value, at: read_outputs(f, value, len(at)), outputs_schema)),
+        Field(description="Numbers of the places that may be reported; all places if null."),
     ] = None
 
     @model_validator(mode="after")
@@ -231,20 +236,21 @@ class BuildSpec(BuildOptions):
 
         The tolerance and the time limit are not in a file: they have their defaults.
         """
-        built, n = mechanism.build, len(mechanism.inputs)
+        built = mechanism.build
         same = mechanism.outputs.same_as(mechanism.inputs)
-        numbers = None if same else _numbers_of(mechanism.outputs, mechanism.inputs)
         names = {"optimal": "exact"} | {name: name for name in method_names()}
-        method = names.get(built.method, "closed-form")
-        metric = None if mechanism.is_per_km else mechanism.privacy_metric
-        asked = {"solver": built.solver, "form": built.form, "dilation": built.requested_dilation}
-        if np.shape(prior) != (n,):
-            raise InputError(f"prior must have a number for each of {n} places", "prior")
-        return cls(
-            places=mechanism.inputs, prior=prior, epsilon_per_km=mechanism.epsilon, method=method,
-            privacy_metric=metric, outputs=numbers,
-            **{name: value for name, value in asked.items() if value is not None},
-        )  # fmt: skip
+        asked = {
+            "places": mechanism.inputs,
+            "prior": prior,
+            "epsilon_per_km": mechanism.epsilon,
+            "method": names.get(built.method, "closed-form"),
+            "solver": built.solver,
+            "form": built.form,
+            "dilation": built.requested_dilation,
+            "privacy_metric": None if mechanism.is_per_km else mechanism.privacy_metric,
+            "outputs": None if same else _numbers_of(mechanism.outputs, mechanism.inputs),
+        }
+        return cls.from_document({name: told for name, told in asked.items() if told is not None})
 
     @property
     def built_for(self) -> Array:

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from whereish.batch.engines import Engine, Lost
 from whereish.batch.journal import DONE, FAILED, Journal, Row, Shared
 from whereish.batch.output import Output, alone
 from whereish.errors import WhereishError
 from whereish.format import SUFFIX, mechanism_bytes
 from whereish.measures import quality_loss
 from whereish.mechanisms import Mechanism, how_far, optimal_each
+from whereish.parallel import Engine, Lost
 from whereish.places import Array, Places
 from whereish.profiles import People, Profile
 from whereish.spec import BuildOptions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +35,7 @@ from whereish.cli.options import (
     read_options,
     written,
 )
-from whereish.cli.presentation import Watch, facts_of, say_mechanism, say_profile
+from whereish.cli.presentation import Watch, facts_of, say_mechanism, say_profile, solve_progress
 from whereish.cli.prior import Blurred, public_prior, say_what_it_tells
 from whereish.cli.reading import read_who
 from whereish.cli.words import level_in_words
@@ -48,7 +47,6 @@ from whereish.plotting import draw_mechanism, picture_kind
 from whereish.solvers import Progress
 from whereish.spec import BuildSpec
 from whereish.strict_json import read_json
-from whereish.units import km
 
 _LONG = 20.0  # seconds: what takes longer is announced
 # Flags that say how to run a build, and nothing about the mechanism.
@@ -59,7 +57,13 @@ _RUN = ("profile", "output", "picture", "as_json", "memory_limit", "how_far", "c
 def build(
     context: typer.Context,
     profile: ProfileOrSpec,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the mechanism goes.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The .whereish file to write.",
+            rich_help_panel="Output",
+        ),
+    ],
     epsilon: Epsilon = None,
     ratio: Ratio = None,
     within: Within = None,
@@ -74,9 +78,8 @@ def build(
     how_far: Annotated[
         bool,
         typer.Option(
-            "--how-far",
-            help="Of a closed form: work out how far from optimal it is.",
-            rich_help_panel="The search",
+            "--how-far", help="Bound how far a closed form is from the optimum.",
+            rich_help_panel="How it is built",
         ),
     ] = False,
     normalise: Normalise = False,
@@ -85,18 +88,26 @@ def build(
     prior_blur: PriorBlur = 0.0,
     blur_with: BlurWith = None,
     user: Annotated[
-        str | None, typer.Option(help="Whose profile, of a table of several people's.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The person, if PROFILE is a table of several people.",
+            rich_help_panel="The prior",
+        ),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw it as well: a .png, .pdf or .svg file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw the mechanism: .png, .pdf or .svg.",
+            rich_help_panel="Output",
+        ),
     ] = None,
     as_json: AsJson = False,
-) -> None:
-    """Build the private mechanism that loses the least quality, and write it to a file.
+) -> None:  # fmt: skip
+    """Build the private mechanism with the least quality loss.
 
-    Ctrl-C ends the search with the best mechanism so far, which is written (exit code 130). Twice,
-    it leaves without a file. Beside a recipe, a flag replaces the recipe's field of that name, and
-    is refused where there is none.
+    Ctrl-C stops the search and writes the best mechanism so far (exit code 130); a second Ctrl-C
+    leaves without a file. A flag replaces the field of that name in a recipe; a flag without such
+    a field is refused.
     """
     watch, flags = Watch(), given_flags(context)
     document = spec_document(profile)
@@ -206,14 +217,9 @@ def _search(spec: BuildSpec, memory_limit_gb: float, cluster: str | None) -> wh.
             say(f"{plan.why}; Ctrl-C or --time-limit ends it with the best so far")
 
     def news(now: Progress) -> None:
-        reached = -math.log10(min(max(now.gap, 1e-12), 1.0))
-        tell(
-            f"gap {now.gap:.1e}, {km(now.loss)} off (step {now.iteration})",
-            min(1.0, reached / -math.log10(min(spec.tolerance, 0.1))),
-        )
+        tell(*solve_progress(now, spec.tolerance))
 
-    what = f"looking for the best of all private mechanisms on {len(spec.places):,} places"
-    with waiting(what) as tell:
+    with waiting(f"solving for {len(spec.places):,} places") as tell:
         return spec.build(
             memory_limit_gb=memory_limit_gb, announce=announce, progress=news, cluster=cluster
         )

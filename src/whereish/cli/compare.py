@@ -42,7 +42,10 @@ def compare(
     normalise: Normalise = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set the optimal mechanism beside the others, at the same privacy and at the same loss."""
+    """Compare the optimal mechanism with the others.
+
+    The others are built for the same epsilon, or for the same quality loss.
+    """
     asked = read_options(given_flags(context))
     who = read_who(profile, normalise=normalise)
     check_places(who.places)

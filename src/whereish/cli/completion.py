@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 
-def one_of(choices: Iterable[str]) -> Callable[[str], list[str]]:
-    """Return the completion of an option with fixed choices: those that begin as typed.
+def one_of(choices: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return the completion of an option with choices: those that begin as typed.
 
-    A registry may be given: it is read when somebody presses TAB.
+    The names of a registry are given as a function, which is called when somebody presses TAB.
 
     >>> one_of(("highs-ipm", "structured"))("h")
     ['highs-ipm']
     """
 
     def complete(incomplete: str) -> list[str]:
-        return [choice for choice in choices if choice.startswith(incomplete)]
+        names = choices() if callable(choices) else choices
+        return [name for name in names if name.startswith(incomplete)]
 
     return complete

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
+
+from whereish.cli.usage import RedactingGroup
 
 _WORDS = {"int": "N", "integer": "N", "float": "NUMBER", "str": "TEXT", "path": "PATH"}
 _WIDEST = 28  # columns of the left side
@@ -26,7 +28,7 @@ class Command(TyperCommand):
         _write(formatter, _options(self, ctx))
 
 
-class Group(TyperGroup):
+class Group(RedactingGroup):
     """A command with commands below it, listed by their `rich_help_panel`."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

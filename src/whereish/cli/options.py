@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,25 +17,10 @@ from whereish.solvers import FORMS, SOLVERS
 if TYPE_CHECKING:
     from whereish.spec import BuildOptions
 
-_PRIVACY, _SEARCH, _PRIOR = "Privacy level", "The search", "The prior"
+_PRIVACY, _BUILT, _PRIOR = "Privacy level", "How it is built", "The prior"
 _LEVEL = ("epsilon", "ratio", "within")
 # Fields of a build whose flag has another name: without the unit, or a better word.
 _FLAGS = {"time_limit_s": "time_limit", "form": "formulation"}
-
-
-def _option(words: str, panel: str | None = None, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=words, rich_help_panel=panel, **more)
-
-
-def _choice(
-    words: str, names: Callable[[], tuple[str, ...]], panel: str, metavar: str, *decls: str
-) -> Any:
-    """Declare an option that is one of some names: they stand in the help and complete."""
-    return _option(
-        f"{words}: {', '.join(names())}.", panel, *decls,
-        metavar=metavar, autocompletion=lambda incomplete: one_of(names())(incomplete),
-    )  # fmt: skip
-
 
 ProfileFile = Annotated[
     Path,
@@ -49,7 +33,7 @@ ProfileOrSpec = Annotated[
     Path,
     typer.Argument(
         metavar="PROFILE|RECIPE",
-        help="A profile (CSV, JSON, Parquet, GeoJSON), or a recipe as the service takes it (JSON).",
+        help="Profile (CSV, JSON, Parquet, GeoJSON) or JSON recipe.",
     ),
 ]
 MechanismFile = Annotated[
@@ -57,69 +41,128 @@ MechanismFile = Annotated[
 ]
 OtherPrior = Annotated[
     Path | None,
-    _option("Take the prior from this profile of the same places.", _PRIOR, metavar="PROFILE"),
+    typer.Option(
+        metavar="PROFILE",
+        help="Take the prior from this profile of the same places.",
+        rich_help_panel=_PRIOR,
+    ),
 ]
-Epsilon = Annotated[float | None, _option("Privacy level per km, like 1.07.", _PRIVACY)]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Epsilon per km, like 1.07.", rich_help_panel=_PRIVACY)
+]
 Ratio = Annotated[
-    float | None, _option("In words: reports at most this many times likelier ...", _PRIVACY)
+    float | None,
+    typer.Option(
+        help="In words: reports at most this many times likelier",
+        rich_help_panel=_PRIVACY,
+    ),
 ]
 Within = Annotated[
     str | None,
-    _option("... between places this far apart, like 650m.", _PRIVACY, metavar="LENGTH"),
+    typer.Option(
+        metavar="LENGTH",
+        help="between two places this far apart, like 650m.",
+        rich_help_panel=_PRIVACY,
+    ),
 ]
 Dilation = Annotated[
-    float, _option("1 is exact; more means fewer constraints, slightly more loss.", _SEARCH)
+    float,
+    typer.Option(help="Above 1: fewer constraints, more loss.", rich_help_panel=_BUILT),
 ]
-Solver = Annotated[str, _choice("One of", lambda: SOLVERS, _SEARCH, "SOLVER")]
+Solver = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="auto, structured, or highs- or glpk- with ipm, dual-simplex or primal-simplex.",
+        autocompletion=one_of(SOLVERS),
+        rich_help_panel=_BUILT,
+    ),
+]
 Form = Annotated[
     str | None,
-    _choice("Solve the linear program or its dual", lambda: FORMS, _SEARCH, "FORM"),
-]
-Method = Annotated[str, _choice("Which mechanism", method_names, _SEARCH, "METHOD")]
-AdversaryMetric = Annotated[
-    str,
-    _choice(
-        "The error that the adversary minimises", lambda: metric_names("adversary"),
-        "What is measured", "METRIC",
+    typer.Option(
+        metavar="FORM",
+        help="Solve the linear program (primal) or its dual (dual).",
+        autocompletion=one_of(FORMS),
+        rich_help_panel=_BUILT,
     ),
-]  # fmt: skip
-Tolerance = Annotated[float, _option("Relative gap to the optimum that is near enough.", _SEARCH)]
+]
 TimeLimit = Annotated[
     float | None,
-    _option("Seconds to take: then the best so far is what you get.", _SEARCH),
+    typer.Option(
+        metavar="SECONDS",
+        help="Stop then, with the best mechanism so far.",
+        rich_help_panel=_BUILT,
+    ),
 ]
-MemoryLimit = Annotated[float, _option("Gigabytes that an exact solve may take.", _SEARCH)]
+Method = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help=", ".join(method_names()) + ".",
+        autocompletion=one_of(method_names),
+        rich_help_panel=_BUILT,
+    ),
+]
+AdversaryMetric = Annotated[
+    str,
+    typer.Option(
+        metavar="METRIC",
+        help="The error that the adversary minimises: "
+        + ", ".join(metric_names("adversary"))
+        + ".",
+        autocompletion=one_of(lambda: metric_names("adversary")),
+        rich_help_panel="What is measured",
+    ),
+]
+Tolerance = Annotated[float, typer.Option(help="Relative gap to reach.", rich_help_panel=_BUILT)]
+MemoryLimit = Annotated[
+    float,
+    typer.Option(metavar="GB", help="Memory that an exact solve may use.", rich_help_panel=_BUILT),
+]
 Cluster = Annotated[
     str | None,
-    _option(
-        "A Ray cluster whose machines solve it together: auto, or its HOST:PORT.", _SEARCH,
-        metavar="ADDRESS",
+    typer.Option(
+        metavar="ADDRESS", help="Use a Ray cluster: auto, or HOST:PORT.", rich_help_panel=_BUILT
     ),
-]  # fmt: skip
-Normalise = Annotated[bool, _option("Divide the prior by its sum.", _PRIOR, "--normalise")]
+]
+Normalise = Annotated[
+    bool,
+    typer.Option("--normalise", help="Divide the prior by its sum.", rich_help_panel=_PRIOR),
+]
 KeepPrior = Annotated[
     bool,
-    _option(
-        "Keep the prior in the file, with the proof of how good it is.", _PRIOR, "--keep-prior"
+    typer.Option(
+        "--keep-prior",
+        help="Write the prior and the proof of optimality as well.",
+        rich_help_panel=_PRIOR,
     ),
 ]
 ForgetPrior = Annotated[
-    bool, _option("Leave the prior out of the file: the default.", _PRIOR, "--forget-prior")
+    bool,
+    typer.Option(
+        "--forget-prior",
+        help="Leave the prior out of the file (the default).",
+        rich_help_panel=_PRIOR,
+    ),
 ]
 PriorBlur = Annotated[
     float,
-    _option(
-        "Build for a prior with this share, 0 to 1, of a public one mixed in.", _PRIOR,
+    typer.Option(
         metavar="SHARE",
+        help="Mix in this share of a public prior.",
+        rich_help_panel=_PRIOR,
     ),
-]  # fmt: skip
+]
 BlurWith = Annotated[
     str | None,
-    _option(
-        "The public prior: uniform (the default), or a PROFILE of the same places.", _PRIOR,
+    typer.Option(
         metavar="PRIOR",
+        help="Public prior: uniform, or a PROFILE of these places.",
+        autocompletion=one_of(("uniform",)),
+        rich_help_panel=_PRIOR,
     ),
-]  # fmt: skip
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
 

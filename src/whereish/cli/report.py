@@ -19,6 +19,7 @@ from whereish.errors import InputError
 from whereish.release import OUTSIDE
 
 _LONGEST = 200  # characters of a point
+_POINT = re.compile(r"\s*[-+]?\d[\d.]*\s*[,;]\s*[-+]?\d[\d.]*\s*")
 _WORDS = re.compile(r"\s*(\d+)\s+(?:new\s+)?places?(?:\s+(?:a|an|per|each|every)\s+(\w+))?\s*")
 _OUTSIDE = OUTSIDE[:2]
 _NEW_LEDGER = "The budget (of a new ledger)"
@@ -83,6 +84,10 @@ def report(
     line, LAT,LON, on standard input; at a terminal you are asked for it. Exit code 5 means that
     the budget does not suffice: nothing was reported.
     """
+    if any(_POINT.fullmatch(str(word)) for word in (source, ledger, budget, period, outside)):
+        raise InputError(
+            "where you are must come on standard input, or after --at; it came as another argument"
+        )
     epsilon, new_places, period = _budget(budget, new_places, period)
     point = _where(at)
     mechanism, _ = wh.load_mechanism(source)

@@ -14,10 +14,10 @@ import typer
 from whereish.cli.console import command, emit, say
 from whereish.errors import InputError
 from whereish.places.validation import as_number, as_whole
+from whereish.service.limits import Limits
 from whereish.service.settings import (
     DATABASE_VARIABLE,
     SECRET_VARIABLE,
-    Limits,
     Settings,
     default_folder,
     duration_s,

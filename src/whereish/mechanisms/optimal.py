@@ -202,7 +202,7 @@ def _person(
             prior, epsilon = None, prior  # optimal(profile, epsilon)
         if prior is not None:
             raise InputError("prior must be left out with a profile, which has one")
-        places, prior = places.places, places.prior
+        prior, places = places.prior, places.places
     for name, value in (("prior", prior), ("epsilon", epsilon)):
         if value is None:
             raise InputError(f"{name} must be given, got None")

@@ -184,7 +184,7 @@ def metric_names(use: str) -> tuple[str, ...]:
 
 def named_metric(name: str | None, places: Places) -> Array | None:
     """Return the distances of a named metric; None for Euclidean distance, every default."""
-    return None if name in (None, "euclidean") else METRICS[name].distances(places)
+    return None if name is None or name == "euclidean" else METRICS[name].distances(places)
 
 
 register_metric("euclidean", "straight-line distance in the plane, km", euclidean)

@@ -21,20 +21,21 @@ from dbos import DBOS, DBOSConfig, SetEnqueueOptions, SetWorkflowID
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from whereish.distributed.ray_pool import FarWorkers
+from whereish.distributed.ray_pool import RayWorkerPool
 from whereish.errors import InputError
 from whereish.mechanisms.plan import overtime_seconds
+from whereish.retries import RETRY
+from whereish.service.errors import describe_error
 from whereish.service.jobs.database import DatabaseError
 from whereish.service.jobs.sealing import SealError
 from whereish.service.jobs.store import Jobs
 from whereish.service.settings import Settings
-from whereish.service.workers.pool import Outcome, Workers
+from whereish.service.workers.pool import WorkerPool
+from whereish.service.workers.worker import Outcome
 
 _QUEUE = "builds"
 _LOOK_S = 5.0
-_SILENT_S = 15.0
 _RARELY = 720  # rounds of housekeeping, an hour
-_PATIENCE_S = 600.0
 _ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 _log = logging.getLogger("whereish.queue")
 _building: Callable[[str], None] | None = None
@@ -55,7 +56,7 @@ def _overwrite_what_is_deleted(connection: Any, record: Any) -> None:
 
 def _patiently(note: Callable[..., bool], *what: Any) -> bool:
     """Note something in a database that may be gone for a while; what was solved is worth it."""
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + RETRY.database_s
     while True:
         try:
             return note(*what)
@@ -72,7 +73,9 @@ class Queue:
         self._settings = settings
         self._jobs = jobs
         self._workers = (
-            Workers(settings.folder) if settings.cluster is None else FarWorkers(settings.cluster)
+            WorkerPool(settings.folder)
+            if settings.cluster is None
+            else RayWorkerPool(settings.cluster)
         )
         self._stop = threading.Event()
         self._running: dict[str, Any] = {}
@@ -82,7 +85,7 @@ class Queue:
     @property
     def ready(self) -> bool:
         """Whether jobs are being built, or could be."""
-        return self._started and self._workers.work
+        return self._started and self._workers.is_usable
 
     def start(self) -> None:
         """Take up what was left, and begin.
@@ -128,7 +131,7 @@ class Queue:
             (self._settings.folder / "queue.sqlite").chmod(0o600)
         self._forget_deleted()
         self._forget_unknown()
-        self._mend(0.0 if self._settings.database is None else _SILENT_S)
+        self._mend(0.0 if self._settings.database is None else RETRY.server_silent_s)
         threading.Thread(target=self._keep_house, daemon=True, name="housekeeper").start()
         threading.Thread(target=self._workers.warm, daemon=True).start()
         self._started = True
@@ -162,7 +165,7 @@ class Queue:
             worker.kill()  # its end is noted by the queue, and forgotten by the housekeeper
             return
         DBOS.delete_workflow(id_)
-        self._jobs.buried([id_])
+        self._jobs.clear_tombstones([id_])
 
     @property
     def busy(self) -> int:
@@ -176,10 +179,10 @@ class Queue:
             try:
                 recipe = self._jobs.unsealed(id_, sealed)
             except SealError as wrong:
-                error = {"code": "unreadable", "message": str(wrong), "field": "service"}
+                error = describe_error("unreadable", str(wrong), "service")
                 self._jobs.fail(id_, owner, error)
                 return
-            worker = self._workers.take()
+            worker = self._workers.acquire()
             with self._lock:
                 self._running[id_] = worker
             try:
@@ -191,7 +194,7 @@ class Queue:
                     lambda: self._is_wanted(id_, owner),
                 )
             finally:
-                self._workers.give_back(worker)
+                self._workers.release(worker)
                 with self._lock:
                     self._running.pop(id_, None)
             if self._workers.stopping:
@@ -213,7 +216,7 @@ class Queue:
             _log.info("job ended: %s", outcome.error["code"], extra=told)
             return True
         if not outcome.was_warm:
-            time.sleep(2.0)  # that a worker cannot start is no fault of the recipe's
+            time.sleep(RETRY.cold_pause_s)  # that a worker cannot start is no fault of the recipe's
             return False
         if self._jobs.is_wanted(id_, owner):
             parked = self._jobs.died(id_, owner)
@@ -237,7 +240,7 @@ class Queue:
     def _tell(self, id_: str, far: dict[str, Any]) -> None:
         # A database that is gone for a moment must not cost a solve.
         with contextlib.suppress(DatabaseError):
-            self._jobs.tell(id_, far)
+            self._jobs.set_progress(id_, far)
 
     def _is_wanted(self, id_: str, owner: str) -> bool:
         try:
@@ -262,7 +265,7 @@ class Queue:
 
     def _forget_deleted(self) -> None:
         """Forget what was deleted, unless it is still being ended here."""
-        gone = self._jobs.gone()
+        gone = self._jobs.deleted()
         for id_ in gone:
             self.forget(id_)
 
@@ -276,14 +279,14 @@ class Queue:
 
     def _take_over(self) -> None:
         """Say that this server lives, and take over from others that do not."""
-        for lost in self._jobs.alive(self._settings.server, _SILENT_S):
+        for lost in self._jobs.heartbeat(self._settings.server, RETRY.server_silent_s):
             left = DBOS.list_workflows(
                 status="PENDING", executor_id=lost, load_input=False, load_output=False
             )
             if left:
                 _log.warning("taking over %d jobs of a server that is gone", len(left))
                 DBOS.resume_workflows([w.workflow_id for w in left], queue_name=_QUEUE)
-            self._jobs.mourned(lost)
+            self._jobs.remove_server(lost)
 
     def _keep_house(self) -> None:
         """Do every few seconds what has to be done again and again; if one fails, others go on."""
@@ -293,7 +296,7 @@ class Queue:
             self._forget_deleted,
             self._jobs.keep_reserve,
             self._take_over,
-            lambda: self._mend(_SILENT_S),
+            lambda: self._mend(RETRY.server_silent_s),
         )
         rounds = 0
         while not self._stop.wait(_LOOK_S if rounds else 0):
