@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError, column_names, described
-from whereish.files import check_writable, new_folder, unpacked_size, write_whole
+from whereish.files import check_writable, new_folder, write_whole
 from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet, reading_parquet
 from whereish.places import Array, Places, normalised
