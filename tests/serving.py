@@ -145,6 +145,8 @@ def recipe(n: int, seed: int = 0, **more: Any) -> dict[str, Any]:
     prior = chance.gamma(0.4, size=n) + 1e-6
     points = chance.uniform(0, 7, (n, 2)).round(4).tolist()
     weights = prior / prior.sum()
+    if n > 500:  # with a time limit, a large one is accepted however few cores there are
+        more = {"time_limit_s": 600, **more}
     return {"places": {"xy_km": points}, "prior": weights.tolist(), "epsilon_per_km": 1.07, **more}
 
 

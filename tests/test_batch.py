@@ -152,7 +152,7 @@ def test_a_profile_with_other_places_gets_its_own_and_is_told(tmp_path: Path) ->
         app, ["batch", str(source), "-o", str(tmp_path / "out"), "--epsilon", "1.07"]
     )
     assert done.exit_code == 0
-    assert "one has other places than the rest" in done.stderr
+    assert "Profiles with other places than the rest: 1." in done.stderr
     rows = {row["user"]: row for row in summary(tmp_path / "out")}
     assert len({row["places_id"] for row in rows.values()}) == 2
     other = rows.pop("user-0003")["places_id"]
@@ -465,3 +465,11 @@ def test_a_run_of_an_earlier_version_goes_on() -> None:
     # As version 0.1 made it.
     digest = "68726029fc1e40e449942e959de5ca56e158d4348fbfcfffe07c217f8f99fbe0"
     assert digest_of(who, Shared(OPTIONS)) == digest
+
+
+def test_a_person_with_one_place_does_not_end_the_run(tmp_path: Path) -> None:
+    who = people(3) | {"alone": wh.Profile(wh.Places.from_xy([[0, 0]]), np.array([1.0]))}
+    done = run(table(tmp_path, who), tmp_path / "out")
+    assert (done.built, done.failed) == (3, 1)
+    (row,) = [row for row in summary(tmp_path / "out") if row["user"] == "alone"]
+    assert "one place hides nothing" in row["problem"]

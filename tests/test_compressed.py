@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import json
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
 import whereish as wh
-from whereish import compressed
-from whereish.traces.readers.tables import slow_frames
+from whereish import compressed, parquet
+from whereish.traces.readers import READERS, Options
 
 MB = 2**20
 ROW = {
@@ -158,12 +164,8 @@ def test_what_is_packed_otherwise_is_not_unpacked(tmp_path: Path, magic: bytes, 
 
 
 def test_a_parquet_of_too_many_rows_for_its_size(tmp_path: Path) -> None:
-    import polars as pl
-
-    rows = 4_000_000
-    same = {"time": 1_700_000_000, "lat": 48.85, "lon": 2.35}
-    pl.DataFrame({name: pl.Series([v]).new_from_index(0, rows) for name, v in same.items()}
-                 ).write_parquet(tmp_path / "a.parquet")  # fmt: skip
+    table = same(4_000_000, time=1_700_000_000, lat=48.85, lon=2.35)
+    table.write_parquet(tmp_path / "a.parquet")
     assert (tmp_path / "a.parquet").stat().st_size < MB / 4
     assert any("unpack" in why for _, why in told(tmp_path, "parquet").broken)
 
@@ -184,8 +186,149 @@ def test_an_element_without_an_end_takes_little_memory(tmp_path: Path) -> None:
     line = packed(tmp_path / "c" / "c.csv.gz", iter([HEAD["csv"], b"1" * (48 * MB), b"\n"]))
     tracemalloc.start()
     try:
-        frames = list(slow_frames("csv", "me", line, None, "UTC"))
+        frames = list(READERS["csv"].slow_frames(line, Options()))
         assert tracemalloc.get_traced_memory()[1] < 24 * MB
     finally:
         tracemalloc.stop()
     assert sum(len(frame) for frame in frames) == 1
+
+
+# --- Parquet: what a small table unpacks to -------------------------------------------------------
+
+
+def memory_of(*words: object) -> tuple[str, float]:
+    """Run the command line in a process of its own; return what it says, and its memory in MB."""
+    code = (
+        "import re, sys, whereish.cli as cli\n"
+        "try:\n    cli.main()\nfinally:\n"
+        "    about = open('/proc/self/status').read()\n"
+        "    sys.stderr.write('\\n' + re.search(r'VmHWM:\\s+(\\d+)', about)[1])\n"
+    )
+    command = [sys.executable, "-c", code, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    told, _, most = done.stderr.rpartition("\n")
+    return told, int(most) / 1024
+
+
+def same(rows: int, **values: object) -> pl.DataFrame:
+    return pl.DataFrame(
+        {name: pl.Series([value]).new_from_index(0, rows) for name, value in values.items()}
+    )
+
+
+def spread(rows: int) -> pl.DataFrame:
+    """A profile on a line."""
+    lat = [48 + row / 1000 for row in range(rows)]
+    return pl.DataFrame({"lat": lat, "lon": [2.0] * rows, "prior": [1 / rows] * rows})
+
+
+@pytest.mark.slow
+def test_a_text_in_every_row_of_parquet_traces(tmp_path: Path) -> None:
+    """Twenty times the limit, of one text that a dictionary holds once."""
+    file, rows = tmp_path / "a.parquet", 5_000
+    table = same(rows, user="u" * 2**18, lat=48.85, lon=2.35)
+    table.with_columns(time=pl.int_range(1_700_000_000, 1_700_000_000 + rows)).write_parquet(file)
+    assert file.stat().st_size < 10_000
+    told, most = memory_of("profile", file, "-o", tmp_path / "me.csv")
+    assert "unpack" in told
+    assert most < 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["note", "user", "width_km", "prior"])
+def test_a_text_in_every_row_of_a_parquet_profile(tmp_path: Path, name: str) -> None:
+    """A column that is not needed is not read; a text in one that is needed is counted."""
+    file = tmp_path / "me.parquet"
+    table = spread(30).with_columns(same(30, text="y" * 30_000_000)["text"].alias(name))
+    table.write_parquet(file)
+    assert file.stat().st_size < 10_000
+    words = (file, "--epsilon", 1, "-o", tmp_path / "k.whereish")
+    told, most = memory_of("build", *words)
+    assert ("unpack" in told) == (name != "note"), told
+    assert (tmp_path / "k.whereish").exists() == (name == "note")
+    assert most < 500
+
+
+def test_many_rows_of_one_person_are_refused_before_they_are_compared(tmp_path: Path) -> None:
+    from whereish.profiles import People
+
+    file = tmp_path / "people.parquet"
+    same(1_500_000, user="me", lat=48.85, lon=2.35, prior=0.1).vstack(
+        spread(5).select(pl.lit("you").alias("user"), "lat", "lon", "prior")
+    ).write_parquet(file)
+    first, second = People(file)
+    assert first.profile is None
+    assert "at most 10,000" in str(first.problem)
+    assert second.profile is not None
+    for user, wanted in (("me", "at most 10,000"), (None, "2 people"), ("her", "nobody called")):
+        with pytest.raises(wh.FormatError, match=wanted):
+            wh.read_profile(file, user=user)
+    assert len(wh.read_profile(file, user="you").places) == 5
+    same(3_000_000, user="me", lat=48.85, lon=2.35, prior=0.1).write_parquet(file)
+    for read in (People, wh.read_profile):
+        with pytest.raises(wh.FormatError, match="unpack"):
+            read(file)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet", "geojson"])
+def test_a_profile_of_too_many_places_is_refused(tmp_path: Path, suffix: str) -> None:
+    file, table = tmp_path / f"me.{suffix}", spread(10_001)
+    if suffix == "geojson":
+        point = {"type": "Point", "coordinates": [2.0, 48.0]}
+        feature = {"type": "Feature", "properties": {"prior": 1}, "geometry": point}
+        document = {"type": "FeatureCollection", "features": [feature] * 10_001}
+        file.write_text(json.dumps(document))
+    elif suffix == "json":
+        file.write_text(json.dumps(table.to_dicts()))
+    else:
+        getattr(table, f"write_{suffix}")(file)
+    with pytest.raises(wh.FormatError, match="at most 10,000"):
+        wh.read_profile(file)
+
+
+def test_a_table_to_hide_in_parquet_that_is_a_bomb(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    same(4_000, lat=48.85, lon=2.35, note="n" * 2**18).write_parquet(file)
+    mechanism = wh.exponential(wh.Places.from_latlon([[48.85, 2.35], [48.86, 2.36]]), 1.0)
+    with pytest.raises(wh.FormatError, match="unpack"):
+        wh.obfuscate_table(mechanism, file, tmp_path / "safe.parquet", keep=["note"])
+    assert not (tmp_path / "safe.parquet").exists()
+    assert wh.obfuscate_table(mechanism, file, tmp_path / "safe.parquet").rows == 4_000
+
+
+def test_the_headers_of_parquet_files_are_read_as_they_are_written(tmp_path: Path) -> None:
+    """Sizes of files whose pages are plain, so that they are known; and of every compression."""
+    rows = 1000
+    table = pl.DataFrame({"a": np.random.default_rng(0).normal(size=rows), "b": ["x" * 9] * rows})
+    for kind in ("uncompressed", "zstd", "snappy", "gzip", "lz4", "brotli"):
+        table.write_parquet(tmp_path / kind, compression=kind, row_group_size=300)
+        found, size = parquet._stated(tmp_path / kind, frozenset("a"))
+        assert found == rows
+        assert 8 * rows <= size < 8 * rows + 4 * 100
+        assert parquet._text_bytes(tmp_path / kind, ["a", "b"], rows, 10**9) == 9 * rows
+
+
+def test_texts_in_lists_and_records_are_counted(tmp_path: Path) -> None:
+    kinds = pl.Struct({"a": pl.List(pl.String), "b": pl.Array(pl.Binary, 2)})
+    value = {"a": ["xyz", None, "q"], "b": [b"12345", b""]}
+    series = pl.Series("c", [value, None, value], kinds)
+    table = pl.DataFrame([series, pl.Series("d", ["xx", "y", "xx"], pl.Categorical)])
+    table.write_parquet(tmp_path / "a")
+    assert parquet._text_bytes(tmp_path / "a", ["c"], 3, 10**9) == 18
+    assert parquet._text_bytes(tmp_path / "a", ["d", "c"], 3, 10**9) == 23
+
+
+def test_damaged_headers_of_parquet_files_are_refused_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    spread(200).write_parquet(file, row_group_size=50)
+    whole, chance = file.read_bytes(), np.random.default_rng(1)
+    read = 0
+    for _ in range(1500):
+        damaged = bytearray(whole)
+        for at in chance.integers(0, len(whole), chance.integers(1, 4)):
+            damaged[at] = chance.integers(256)
+        file.write_bytes(damaged[: len(whole) - int(chance.integers(0, 2) * chance.integers(99))])
+        with contextlib.suppress(wh.FormatError):
+            parquet.check_parquet(file, ["lat", "lon", "prior"])
+            read += 1
+    assert 0 < read < 1500

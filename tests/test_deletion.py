@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +42,9 @@ def jobs_of(folder: Path) -> tuple[Database, Jobs]:
 
 def made(service: Served, places: int = 4) -> str:
     with service.client() as client:
-        job: str = client.post("/v1/mechanisms", json=recipe(places)).json()["id"]
+        told = client.post("/v1/mechanisms", json=recipe(places))
+        assert told.status_code == 202, told.text
+        job: str = told.json()["id"]
         if places < 100:
             wait_for(client, job)
         else:
@@ -52,9 +53,8 @@ def made(service: Served, places: int = 4) -> str:
 
 
 @pytest.mark.parametrize("places", [4, 700], ids=["done", "running"])
-@pytest.mark.parametrize("killed", ["after the row", "after the queue", "by an older version"])
-def test_no_id_is_left_after_a_kill_between_the_steps(
-    tmp_path: Path, places: int, killed: str
+def test_no_id_is_left_if_a_job_is_deleted_while_no_server_runs(
+    tmp_path: Path, places: int
 ) -> None:
     folder = tmp_path / "service"
     with serving(folder) as service:
@@ -62,16 +62,7 @@ def test_no_id_is_left_after_a_kill_between_the_steps(
         service.kill()
         database, jobs = jobs_of(folder)
         assert left(folder, job), "it is there to be found"
-        if killed == "by an older version":
-            database.write("DELETE FROM jobs WHERE id = ?", (job,))  # and nobody remembers it
-        else:
-            assert jobs.delete(ANYONE, job)
-        if killed == "after the queue":
-            queue = sqlite3.connect(folder / "queue.sqlite")
-            for table in ("workflow_status", "workflow_input", "workflow_output"):
-                queue.execute(f"DELETE FROM {table} WHERE workflow_uuid = ?", (job,))
-            queue.commit()
-            queue.close()
+        assert jobs.delete(ANYONE, job)
         database.wipe()
         service.start()
         wait_until(lambda: not left(folder, job))
@@ -79,7 +70,7 @@ def test_no_id_is_left_after_a_kill_between_the_steps(
 
 def test_no_id_is_left_after_a_kill_just_after_deleting(tmp_path: Path) -> None:
     folder = tmp_path / "service"
-    with serving(folder) as service:
+    with serving(folder, "--workers", "2") as service:
         ids = [made(service), made(service, 700), made(service, 701)]
         with service.client() as client:
             for job in ids:
@@ -89,7 +80,17 @@ def test_no_id_is_left_after_a_kill_just_after_deleting(tmp_path: Path) -> None:
         wait_until(lambda: not any(left(folder, job) for job in ids))
 
 
-def test_what_expires_is_forgotten_by_the_queue(tmp_path: Path) -> None:
+def test_no_id_is_left_after_a_stop_just_after_deleting(tmp_path: Path) -> None:
+    folder = tmp_path / "service"
+    with serving(folder) as service:
+        job = made(service, 700)
+        with service.client() as client:
+            assert client.delete(f"/v1/mechanisms/{job}").status_code == 204
+        service.stop()
+        assert not left(folder, job)
+
+
+def test_an_expired_job_leaves_no_id(tmp_path: Path) -> None:
     folder = tmp_path / "service"
     with serving(folder, "--retention", "1s") as service:
         job = made(service)

@@ -32,6 +32,7 @@ FLOORS = (
         "distributed.cluster",
         "distributed.ray_batch",
     },
+    {"parquet"},
     {"places"},
     {"traces", "programs", "measures"},
     {"profiles", "solvers", "release"},

@@ -282,7 +282,7 @@ def test_every_command_leaves_the_prior_out_unless_told_to_keep_it(
     mechanism, _ = wh.load_mechanism(out)
     assert loss == pytest.approx(wh.quality_loss(mechanism, PRIOR))
     assert "without the prior" in done.stderr
-    assert "tells most of it" in done.stderr
+    assert "most of your prior can be computed from this file" in done.stderr
     people = tmp_path / "people"
     people.mkdir()
     (people / "ann.csv").write_text(profile.read_text())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from fastapi.openapi.models import OpenAPI
 from pydantic import BaseModel
@@ -17,8 +17,12 @@ from serving import Served, recipe, serving, wait_for
 from whereish.service.errors import HTTP_ERRORS, JOB_ERRORS
 from whereish.service.http import models
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
-import http_reference
+_TOOL = Path(__file__).parent.parent / "tools" / "http_reference.py"
+_SPEC = importlib.util.spec_from_file_location("http_reference", _TOOL)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+http_reference: Any = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(http_reference)
 
 OPERATIONS = {
     ("post", "/v1/mechanisms"): ("createMechanism", "mechanisms"),
@@ -35,7 +39,8 @@ OPERATIONS = {
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    return http_reference.openapi_document()
+    found: dict[str, Any] = http_reference.openapi_document()
+    return found
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:

@@ -77,7 +77,7 @@ def solves(client: httpx.Client) -> str:
 
 def seen_to_die(service: Served, times: int) -> bool:
     """Tell whether a worker was seen to die over a job so often, and no oftener."""
-    return sum("once more" in line for line in list(service.log)) == times
+    return sum("trying again" in line for line in list(service.log)) == times
 
 
 def commands(service: Served) -> list[str]:

@@ -79,7 +79,7 @@ def test_tables_are_renamed_and_keep_their_rows(tmp_path: Path) -> None:
         database = Database(tmp_path)
         jobs = Jobs(database, seal_of(tmp_path), Limits())
         jobs.check_seal()
-        assert jobs.deleted() == ["g" * 24]
+        assert database.read("SELECT id FROM deleted_jobs") == [("g" * 24,)]
         assert jobs.file(ANYONE, DONE) == FILE
         same = jobs.accepted(ANYONE, "name", BODY)
         assert same is not None
@@ -97,6 +97,9 @@ def test_the_service_starts_on_it_and_builds_what_was_left(tmp_path: Path, runni
     folder = tmp_path / "service"
     folder.mkdir(mode=0o700)
     old_database(folder, running=running)
+    queue = folder / "queue.sqlite"
+    queue.write_bytes(OPEN.encode())
     with serving(folder) as service, service.client() as client:
         assert client.get(f"/v1/mechanisms/{DONE}/file").content == FILE
         assert wait_for(client, OPEN)["state"] == "done"
+        assert not queue.exists(), "the former queue holds ids"

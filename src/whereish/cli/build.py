@@ -137,7 +137,7 @@ def build(
         )
         mechanism = blurred.mechanism
     if how_far and mechanism.proof is None:
-        with waiting("working out how far from optimal it is") as tell:
+        with waiting("bounding the distance to the optimum") as tell:
             mechanism = wh.how_far(
                 mechanism, spec.prior, spec.quality, time_limit_s=spec.time_limit_s,
                 progress=lambda done, all_: tell(f"part {done + 1} of {all_}", done / all_),
@@ -210,11 +210,11 @@ def _search(spec: BuildSpec, memory_limit_gb: float, cluster: str | None) -> wh.
     def announce(plan: wh.Plan) -> None:
         if plan.method == "closed-form":
             ratios = plan.places * (plan.places - 1) * plan.outputs
-            say(f"in closed form: {plan.why}; all {ratios:,} ratios are checked, up to a minute")
+            say(f"closed form: {plan.why}; checking all {ratios:,} ratios takes up to a minute")
             return
         say(f"{plan.constraints:,} constraints on {plan.variables:,} variables")
         if plan.seconds > _LONG:
-            say(f"{plan.why}; Ctrl-C or --time-limit ends it with the best so far")
+            say(f"{plan.why}; Ctrl-C or --time-limit stops it with the best mechanism so far")
 
     def news(now: Progress) -> None:
         tell(*solve_progress(now, spec.tolerance))

@@ -44,13 +44,13 @@ def load_with_prior(
 
 
 def say_what_it_tells(mechanism: wh.Mechanism, kept: bool) -> None:
-    """Warn of what a file tells whoever gets it."""
+    """Warn of what a file reveals about the prior."""
     if kept:
-        say("The file holds your prior: do not pass it on.")
+        say("Careful: the file holds your prior. Do not pass it on.")
     elif TELLS_PRIOR in wh.certify(mechanism)["guarantee"]:
         say(
-            "Even without the prior the file tells most of it to whoever computes for it: pass on "
-            "reports, not the file. See docs/limitations.md."
+            "Careful: most of your prior can be computed from this file, even without the prior in "
+            "it. Pass on reports, not the file. See docs/limitations.md."
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from whereish.compressed import unpacked_size
 from whereish.errors import InputError, column_names, described, seems_data
 from whereish.mechanisms.mechanism import Mechanism
+from whereish.parquet import check_parquet
 
 _NAMES = {
     "latlon": (("lat", "lon"), ("latitude", "longitude"), ("lat", "lng")),
@@ -189,4 +190,5 @@ def size_of(table: Any, file: Path, columns: Columns) -> int:
 
     if file.suffix.lower() == ".csv":
         return file.stat().st_size
+    check_parquet(file, columns.needed)
     return int(table.select(pl.len()).collect().item()) * (16 + 40 * len(columns.kept))

@@ -48,7 +48,7 @@ def _keep_standard_output(ray: Any) -> None:
     """Stop Ray from printing lost workers on standard output: our own messages report them."""
     worker: Any = getattr(getattr(ray, "_private", None), "worker", None)
     if hasattr(worker, "print_to_stdstream"):
-        worker.print_to_stdstream = lambda *told, **more: None
+        worker.print_to_stdstream = lambda *words, **more: None
 
 
 def check_cluster(ray: Any) -> None:

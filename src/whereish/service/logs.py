@@ -74,16 +74,9 @@ def start_logging(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for name, least in (
-        ("dbos", logging.WARNING),
-        ("sqlalchemy", logging.WARNING),
-        ("numba", logging.WARNING),
-        ("matplotlib", logging.WARNING),
-    ):
+    for name in ("numba", "matplotlib"):
         other = logging.getLogger(name)
-        other.handlers[:] = [handler] if name == "dbos" else []
-        other.propagate = name != "dbos"
-        if name == "dbos":
-            other.addFilter(RedactingFilter())
+        other.handlers[:] = []
+        other.addFilter(RedactingFilter())
         # Never more detailed than this: libraries do not know which data is personal.
-        other.setLevel(max(root.level, least))
+        other.setLevel(max(root.level, logging.WARNING))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -27,8 +26,6 @@ from whereish.service.jobs.store import Jobs
 from whereish.service.limits import FIXED
 from whereish.service.settings import Settings
 from whereish.spec import Recipe
-
-_log = logging.getLogger("whereish.http")
 
 
 class Service:
@@ -131,11 +128,7 @@ class Service:
         plan = self._check_size(recipe)
         job, new = self.jobs.accept(client, recipe, plan, body, name)
         if new:
-            try:
-                self.queue.add(job.id, self.jobs.waiting(client))
-            except Exception as wrong:
-                # The job is in the database: housekeeping queues it later.
-                _log.error("not queued yet: %s", type(wrong).__name__, extra={"job": job.id[:8]})
+            self.queue.notify()
         return job
 
     def _check_size(self, recipe: Recipe) -> Any:

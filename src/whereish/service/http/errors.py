@@ -74,7 +74,7 @@ def _http(app: FastAPI, request: Request, wrong: HTTPException) -> ApiError:
     """Return the error for an exception of the framework: an unknown path or method."""
     headers = dict(wrong.headers or {})
     if wrong.status_code == 405:
-        headers["allow"] = ", ".join(_methods(app, request))
+        headers = {"allow": ", ".join(_methods(app, request))}
     other = ("http", "this request cannot be answered", "path")
     code, message, field = _OTHER.get(wrong.status_code, other)
     return ApiError(code, message, field, headers, status=wrong.status_code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 from typing import Annotated, Any
 
@@ -20,7 +19,6 @@ from whereish.service.http.events import EventStream
 from whereish.service.http.middleware import FastRoute, json_response
 from whereish.service.jobs.model import DONE, Job
 
-_log = logging.getLogger("whereish.http")
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,200}")
 _ROUTE = "/v1/mechanisms/{id}"
 JobId = Annotated[str, Path(description="The id of a job.", pattern="^[A-Za-z0-9_-]{24}$")]
@@ -71,11 +69,7 @@ def add_mechanisms(app: FastAPI, service: Service) -> FastRoute:
         client, _ = await service.client_and_job(request, id)
         if not await service.run(service.jobs.delete, client, id):
             raise no_such_job()
-        try:
-            await service.run(service.queue.forget, id)
-        except Exception as wrong:
-            # The job is deleted; housekeeping removes its id from the queue later.
-            _log.error("not removed yet: %s", type(wrong).__name__, extra={"job": id[:8]})
+        service.queue.cancel(id)
         return Response(status_code=204)
 
     async def state(scope: Any, id_: str) -> bytes:

@@ -3,6 +3,7 @@
 ::
 
     queued -> running -> done        the file is there
+                      -> queued      its server ended, and it starts again
                       -> failed      the recipe cannot be built; the error says why
                       -> parked      its worker died three times
     a deleted job is removed

@@ -10,7 +10,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from whereish.errors import GuaranteeError, InputError, WhereishError
@@ -108,10 +108,13 @@ class Jobs:
             known = None if name is None else self._accepted(run, client, name, body)
             if known is None:
                 self._check_space(run, client)
+                # A client with fewer open jobs comes first.
                 run(
-                    "INSERT INTO jobs (client, id, state, created, changed, about, recipe) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (client, id_, QUEUED, now, now, json.dumps(about), sealed),
+                    "INSERT INTO jobs "
+                    "(client, id, state, created, changed, about, recipe, priority) "
+                    "SELECT ?, ?, ?, ?, ?, ?, ?, COUNT(*) FROM jobs "
+                    "WHERE client = ? AND state IN (?, ?)",
+                    (client, id_, QUEUED, now, now, json.dumps(about), sealed, client, *OPEN),
                 )
                 if name is not None:
                     used = (client, self._seal.digest(name.encode()), self._seal.digest(body), id_)
@@ -132,13 +135,6 @@ class Jobs:
             raise TooMuchError(
                 f"there are {own} jobs of this key already: delete those that are done", 10
             )
-
-    def waiting(self, client: str) -> int:
-        """Return the number of jobs of a client that have not ended."""
-        ((count,),) = self._database.read(
-            "SELECT COUNT(*) FROM jobs WHERE client = ? AND state IN (?, ?)", (client, *OPEN)
-        )
-        return int(count)
 
     def get(self, client: str, id_: str) -> Job | None:
         """Return a job of this client, or None.
@@ -184,17 +180,11 @@ class Jobs:
         return content
 
     def delete(self, client: str, id_: str) -> bool:
-        """Delete a job with everything about it; return whether there was one.
-
-        Its id stays in the deleted jobs until `clear_tombstones`, when the queue has removed it.
-        """
+        """Delete a job with everything about it; return whether there was one."""
 
         def work(run: Any) -> bool:
             run("DELETE FROM idempotency_keys WHERE client = ? AND job = ?", (client, id_))
-            if not run("DELETE FROM jobs WHERE client = ? AND id = ?", (client, id_)).rowcount:
-                return False
-            run("INSERT INTO deleted_jobs VALUES (?) ON CONFLICT DO NOTHING", (id_,))
-            return True
+            return bool(run("DELETE FROM jobs WHERE client = ? AND id = ?", (client, id_)).rowcount)
 
         if not self._database.erase(work):
             return False
@@ -215,19 +205,61 @@ class Jobs:
 
     # --- for the queue ------------------------------------------------------------------------
 
-    def claim(self, id_: str, owner: str) -> bytes | None:
-        """Become the owner of a job; return its sealed recipe, or None if the job has ended."""
+    def claim(self, owner: str) -> tuple[str, bytes] | None:
+        """Make this the owner of the next job; return its id and sealed recipe, or None."""
+        if not self._database.read("SELECT 1 FROM jobs WHERE state = ? LIMIT 1", (QUEUED,)):
+            return None
+        # With PostgreSQL several servers claim at the same time, each another job.
+        lock = "" if self._database.embedded else " FOR UPDATE SKIP LOCKED"
         with self._database.transaction() as run:
-            mine = run(
-                "UPDATE jobs SET state = ?, owner = ?, changed = ? "
-                "WHERE id = ? AND state IN (?, ?)",
-                (RUNNING, owner, time.time(), id_, *OPEN),
-            ).rowcount
-            if not mine:
+            rows = run(
+                "SELECT id, recipe FROM jobs WHERE state = ? "  # noqa: S608
+                f"ORDER BY priority, created LIMIT 1{lock}",
+                (QUEUED,),
+            ).fetchall()
+            if not rows:
                 return None
-            ((sealed,),) = run("SELECT recipe FROM jobs WHERE id = ?", (id_,)).fetchall()
+            id_, sealed = rows[0]
+            run(
+                "UPDATE jobs SET state = ?, owner = ?, changed = ? WHERE id = ?",
+                (RUNNING, owner, time.time(), id_),
+            )
         self.cache.forget(id_)
-        return bytes(sealed)
+        return id_, bytes(sealed)
+
+    def requeue(self, server: str, keep: Collection[str] = ()) -> None:
+        """Queue again all running jobs of a server, except those to keep."""
+        rows = self._database.read(
+            "SELECT id, owner FROM jobs WHERE state = ? AND SUBSTR(owner, 1, ?) = ?",
+            (RUNNING, len(server) + 1, f"{server} "),
+        )
+        for id_, owner in rows:
+            if id_ not in keep:
+                self._database.write(
+                    "UPDATE jobs SET state = ?, owner = NULL, progress = NULL "
+                    "WHERE id = ? AND owner = ? AND state = ?",
+                    (QUEUED, id_, owner, RUNNING),
+                )
+                self._forget(id_)
+
+    def take_over(self, server: str, silent_s: float) -> None:
+        """Note that a server runs, and queue again the jobs of servers that are silent."""
+        if self._database.embedded:
+            return
+        now = self._database.now
+        with self._database.transaction() as run:
+            run(
+                f"INSERT INTO servers VALUES (?, {now}) "  # noqa: S608
+                f"ON CONFLICT (name) DO UPDATE SET seen = {now}",
+                (server,),
+            )
+            run(f"DELETE FROM servers WHERE seen < {now} - ?", (silent_s,))  # noqa: S608
+            run(
+                "UPDATE jobs SET state = ?, owner = NULL, progress = NULL WHERE state = ? "
+                "AND NOT EXISTS (SELECT 1 FROM servers "
+                "WHERE SUBSTR(owner, 1, LENGTH(name) + 1) = name || ' ')",
+                (QUEUED, RUNNING),
+            )
 
     def unsealed(self, id_: str, sealed: bytes) -> bytes:
         """Open the recipe of a claimed job."""
@@ -261,7 +293,7 @@ class Jobs:
         """End a job with an error."""
         return self._end(id_, owner, FAILED, error=json.dumps(error))
 
-    def died(self, id_: str, owner: str) -> bool:
+    def count_death(self, id_: str, owner: str) -> bool:
         """Count the death of a worker; return whether the job is parked now."""
         message = (
             f"the worker died {RETRY.deaths} times over this recipe, so it is not tried again: it "
@@ -294,14 +326,6 @@ class Jobs:
 
     # --- housekeeping -------------------------------------------------------------------------
 
-    def open_since(self, age_s: float) -> list[str]:
-        """Return the ids of jobs that have not ended and have not changed for so long."""
-        rows = self._database.read(
-            "SELECT id FROM jobs WHERE state IN (?, ?) AND changed <= ?",
-            (*OPEN, time.time() - age_s),
-        )
-        return [id_ for (id_,) in rows]
-
     def expire(self, retention_s: float) -> list[str]:
         """Delete jobs that ended so long ago, and return their ids."""
         old = self._database.read(
@@ -311,28 +335,22 @@ class Jobs:
         # One at a time: a full disk may have space for one only.
         return [id_ for client, id_ in old if self.delete(client, id_)]
 
-    def ids(self) -> set[str]:
-        """Return the ids of all jobs."""
-        return {id_ for (id_,) in self._database.read("SELECT id FROM jobs")}
-
     def keep_reserve(self) -> None:
         """Reserve disk space for deletions."""
         self._database.keep_reserve()
 
-    def deleted(self) -> list[str]:
-        """Return the ids of deleted jobs that the queue may still have; drop them from memory."""
+    def drop_deleted(self) -> None:
+        """Drop jobs from memory that another process has deleted (`whereish keys revoke`)."""
         ids = [id_ for (id_,) in self._database.read("SELECT id FROM deleted_jobs")]
-        for id_ in ids:
-            self._forget(id_)
-        return ids
-
-    def clear_tombstones(self, ids: list[str]) -> None:
-        """Remove the ids of deleted jobs: the queue has removed them."""
+        if not ids:
+            return
 
         def work(run: Any) -> None:
             for id_ in ids:
                 run("DELETE FROM deleted_jobs WHERE id = ?", (id_,))
 
+        for id_ in ids:
+            self._forget(id_)
         self._database.erase(work)
         self._wipe()
 
@@ -350,22 +368,3 @@ class Jobs:
         """Return the number of jobs in each state."""
         rows = self._database.read("SELECT state, COUNT(*) FROM jobs GROUP BY state")
         return dict.fromkeys((*OPEN, *FINAL), 0) | {state: int(n) for state, n in rows}
-
-    def heartbeat(self, server: str, silent_s: float) -> list[str]:
-        """Note that a server runs; return the servers that have been silent for so long."""
-        now = self._database.now
-        with self._database.transaction() as run:
-            run(
-                f"INSERT INTO servers VALUES (?, {now}) "  # noqa: S608
-                f"ON CONFLICT (name) DO UPDATE SET seen = {now}",
-                (server,),
-            )
-            lost = run(
-                f"SELECT name FROM servers WHERE seen < {now} - ?",  # noqa: S608
-                (silent_s,),
-            ).fetchall()
-        return [name for (name,) in lost]
-
-    def remove_server(self, server: str) -> None:
-        """Remove a server whose jobs have been taken over."""
-        self._database.write("DELETE FROM servers WHERE name = ?", (server,))

@@ -12,6 +12,7 @@ _TABLES = (
         created DOUBLE PRECISION NOT NULL, changed DOUBLE PRECISION NOT NULL,
         about TEXT NOT NULL, recipe {bytes}, progress TEXT, error TEXT,
         deaths INTEGER NOT NULL DEFAULT 0, owner TEXT, etag TEXT, file {bytes},
+        priority INTEGER NOT NULL DEFAULT 0,
         PRIMARY KEY (client, id))""",
     "CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state, changed)",
     """CREATE TABLE IF NOT EXISTS idempotency_keys (
@@ -22,7 +23,7 @@ _TABLES = (
         id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,
         created DOUBLE PRECISION NOT NULL)""",
     "CREATE TABLE IF NOT EXISTS servers (name TEXT PRIMARY KEY, seen DOUBLE PRECISION NOT NULL)",
-    # Ids of deleted jobs that a server may still have in memory or in its queue.
+    # Ids of jobs that `whereish keys revoke` has deleted: a server may have them in memory.
     "CREATE TABLE IF NOT EXISTS deleted_jobs (id TEXT PRIMARY KEY)",
     # A digest of the secret with which recipes and files are sealed.
     "CREATE TABLE IF NOT EXISTS sealed_with (digest TEXT PRIMARY KEY)",
@@ -46,5 +47,26 @@ def create_tables(run: Callable[..., Any], embedded: bool) -> None:
         if old in existing and new not in existing:
             run(f"ALTER TABLE {old} RENAME TO {new}")
     run("DROP INDEX IF EXISTS once_by_job")  # SQLite cannot rename an index
+    if "jobs" in existing and not _has_priority(run, embedded):
+        run("ALTER TABLE jobs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0")
+    if not embedded:
+        _clear_former_queue(run)
     for statement in _TABLES:
         run(statement.replace("{bytes}", "BLOB" if embedded else "BYTEA"))
+
+
+def _has_priority(run: Callable[..., Any], embedded: bool) -> bool:
+    if embedded:
+        return "priority" in {row[1] for row in run("PRAGMA table_info(jobs)").fetchall()}
+    found = run(
+        "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema() "
+        "AND table_name = 'jobs' AND column_name = 'priority'"
+    )
+    return bool(found.fetchall())
+
+
+def _clear_former_queue(run: Callable[..., Any]) -> None:
+    """Remove ids of jobs from the queue of the earlier version (DBOS), if it is there."""
+    ((table,),) = run("SELECT to_regclass('dbos.workflow_status')::text").fetchall()
+    if table is not None:
+        run("DELETE FROM dbos.workflow_status WHERE name = 'build' AND queue_name = 'builds'")
