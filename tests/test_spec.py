@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import whereish as wh
 from serving import recipe
@@ -239,7 +241,11 @@ def test_python_objects_are_taken_as_they_are() -> None:
     assert np.allclose(spec.build().matrix, expected.matrix, atol=1e-6)
     with pytest.raises(ValueError, match="frozen"):
         spec.places = places
-    assert repr(spec) == str(spec) == "BuildSpec(exact)"
+    assert repr(spec) == "BuildSpec(method='exact')"
+    shown = io.StringIO()
+    Console(file=shown).print(spec, str(spec), f"{spec}", f"{spec!r}")
+    assert "array" not in shown.getvalue()
+    assert "Places" not in shown.getvalue()
 
 
 def test_a_change_is_validated() -> None:
