@@ -151,6 +151,8 @@ def test_one_number_of_items_is_said_once() -> None:
         b"", b"{", b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"NaN", b'{"prior": NaN}',
         b'{"prior": [Infinity]}', b'{"prior": ' + b"1" * 1_000_000 + b"}",
         b'{"prior": [1], "prior": [1]}', b'{"places": {"xy_km": [], "xy_km": []}}', b"nul",
+        b'{"\\ud800": 1}', b'{"places": {"\\ud800": 1}, "prior": [1], "epsilon_per_km": 1}',
+        b'{"self": 1}', b'{"places": "\\ud800", "prior": [1], "epsilon_per_km": "\\ud800"}',
     ],
 )  # fmt: skip
 def test_what_is_not_a_document_is_refused(text: bytes) -> None:
