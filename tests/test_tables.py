@@ -222,7 +222,7 @@ def test_the_command_warns_of_people_with_many_points(file: Path, tmp_path: Path
     done = run("obfuscate", file, source, "-o", tmp_path / "out.csv", "--json")
     assert done.exit_code == 0, done.stderr
     assert "Careful: 5 people" in done.stderr
-    assert "cost k epsilon" in done.stderr
+    assert "cost k times epsilon" in done.stderr
     assert json.loads(done.stdout)["rows"] == 200
 
 

@@ -22,6 +22,7 @@ from whereish.profiles import (
     check_smooth,
 )
 from whereish.traces import check_zone
+from whereish.units import length_km
 
 _WINDOW_DAYS, _AT_LEAST, _TOP = 90, 20, 30  # of a group, as in the paper
 _CHOOSES_PLACES = ("places", "area", "radius", "cell", "h3", "districts", "group")
