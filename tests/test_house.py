@@ -20,9 +20,16 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
-    {"errors", "limits", "parallel"},
+    {"errors", "limits", "parallel", "retries"},
     {"extras", "strict_json"},
-    {"deadline", "files", "validated", "distributed", "distributed.cluster"},
+    {
+        "deadline",
+        "files",
+        "validated",
+        "distributed",
+        "distributed.cluster",
+        "distributed.ray_batch",
+    },
     {"parquet"},
     {"places"},
     {"traces", "programs", "measures"},
@@ -33,6 +40,7 @@ FLOORS = (
     {"device", "spec"},
     {"plotting", "recipes"},
     {"studies", "batch"},
+    {"service.errors"},
     {"service.workers"},
     {"distributed.ray_pool", "distributed.ray_gateway", "distributed.ray_actor"},
     {"service"},

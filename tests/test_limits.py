@@ -26,7 +26,8 @@ from whereish.mechanisms import plan as planning
 from whereish.mechanisms import search
 from whereish.programs import spanner_of
 from whereish.service.jobs.queue import Queue
-from whereish.service.settings import Limits, Settings
+from whereish.service.limits import Limits
+from whereish.service.settings import Settings
 from whereish.service.workers import process as worker
 from whereish.solvers.structured.step import Iterate
 from whereish.spec import BuildSpec

@@ -10,7 +10,7 @@ from whereish.errors import InputError
 # The modules that only an extra of the package installs.
 EXTRAS = {
     "serve": (
-        "dbos", "fastapi", "httptools", "prometheus_client", "psycopg", "uvicorn", "uvloop",
+        "fastapi", "httptools", "prometheus_client", "psycopg", "uvicorn", "uvloop",
     ),
     "cluster": ("ray", "fsspec"),
     "h3": ("h3",),

@@ -1,8 +1,8 @@
 """The limits and defaults of a build: one table, with units and reasons.
 
 The description of a build (`whereish.spec`), the command line, the service and the mechanisms read
-their numbers here, so that they cannot differ. What a connection to the service may do is in
-``service/settings.py``: it says nothing about a mechanism.
+their numbers here, so that they cannot differ. What a client of the service may do is in
+``service/limits.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ PRIOR_TOLERANCE = 1e-6
 # ---- Places ------------------------------------------------------------------------------------
 LEAST_PLACES = 2  # one place hides nothing
 MOST_PLACES = 10_000  # a mechanism file of more takes gigabytes to read
-SERVICE_PLACES = 2_000  # default of ``whereish serve --places``
 
 # ---- Dilation of the spanner -------------------------------------------------------------------
 DILATION = 1.0  # exact: all pairs
@@ -32,7 +31,6 @@ BOUND_TOLERANCE = 1e-4  # of a lower bound: the lower end of a bracket need not 
 SHORTEST_S, LONGEST_S = 1e-6, 30 * 86_400.0  # what a time limit may be
 PATIENCE_S = 120.0  # what method "auto" may take where no limit is given
 BOUND_S = 60.0  # what a lower bound may take where no limit is given
-SERVICE_TIME_S = 900.0  # default of ``whereish serve --time-limit``
 
 # ---- Memory, in gigabytes ----------------------------------------------------------------------
 MEMORY_GB = 8.0  # of a search, on each machine

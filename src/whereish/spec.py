@@ -59,8 +59,6 @@ _PRIOR = Reader(lambda field, value, earlier: read_prior(field, value, None), pr
 class BuildOptions(Validated):
     """How to build a mechanism, whoever it is for. See `BuildSpec`."""
 
-    named_first = ("places", "prior")
-
     epsilon_per_km: Annotated[
         float,
         Field(
@@ -78,7 +76,11 @@ class BuildOptions(Validated):
         ),
     ] = limits.DILATION
     method: Annotated[str, one_of(method_names, _methods)] = "exact"
-    solver: Annotated[str, one_of(lambda: SOLVERS)] = "auto"
+    solver: Annotated[
+        str,
+        one_of(lambda: SOLVERS),
+        Field(description="auto: structured, or highs for the smallest programs."),
+    ] = "auto"
     form: Annotated[
         str | None,
         or_none(one_of(lambda: FORMS)),
@@ -186,6 +188,7 @@ class BuildSpec(BuildOptions):
         },
     )
 
+    named_first = ("places", "prior")
     places: Annotated[
         Any,
         Reader(lambda field, value, earlier: read_places(field, value), places_schema),
@@ -200,18 +203,19 @@ class BuildSpec(BuildOptions):
         ),
     ]
     privacy_metric: Annotated[
-        str | GivenMetric | None,
+        Any,
         _of_places(read_metric, lambda: metric_schema("privacy")),
         Field(description="What privacy is measured by; Euclidean distance if null."),
     ] = None
     quality_metric: Annotated[
-        str | GivenMetric | None,
+        Any,
         _of_places(read_metric, lambda: metric_schema("quality")),
         Field(description="What loss is measured by; Euclidean distance if null."),
     ] = None
     outputs: Annotated[
-        tuple[int, ...] | None,
+        Any,
         or_none(_of_places(lambda f, value, at: read_outputs(f, value, len(at)), outputs_schema)),
+        Field(description="Numbers of the places that may be reported; all places if null."),
     ] = None
 
     @model_validator(mode="after")

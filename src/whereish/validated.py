@@ -81,7 +81,7 @@ class Validated(BaseModel):
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", hide_input_in_errors=True
     )  # fmt: skip
-    named_first: ClassVar[tuple[str, ...]] = ()  # of several wrong fields, these are named first
+    named_first: ClassVar[tuple[str, ...]] = ()  # in messages and in the JSON Schema
 
     def __init__(self, /, **fields: Any) -> None:
         """Validate the fields.
@@ -114,7 +114,14 @@ class Validated(BaseModel):
     @classmethod
     def json_schema(cls) -> Schema:
         """Return the JSON Schema of a document: for OpenAPI."""
-        return cls.model_json_schema(schema_generator=_Untitled)
+        schema = cls.model_json_schema(schema_generator=_Untitled)
+        fields = schema["properties"]
+        return {**schema, "properties": {name: fields[name] for name in cls._names()}}
+
+    @classmethod
+    def _names(cls) -> tuple[str, ...]:
+        """Return the names of the fields in the order in which they are told."""
+        return tuple(dict.fromkeys((*cls.named_first, *cls.model_fields)))
 
     def changed(self, **fields: Any) -> Self:
         """Return a description with other fields, validated like a new one."""
@@ -129,7 +136,7 @@ def _first_error(
 ) -> InputError:
     """Put the first error of pydantic into our words: what must hold, and what kind came."""
     errors = found.errors(include_url=False, include_input=False)
-    order = (*model.named_first, *model.model_fields)
+    order = model._names()
     kinds = ("extra_forbidden", "missing")
 
     def rank(error: Any) -> tuple[int, int]:
@@ -143,7 +150,7 @@ def _first_error(
         return own
     name = shown(error["loc"][0])
     if error["type"] == "extra_forbidden":
-        known = ", ".join(sorted(model.model_fields, key=order.index))
+        known = ", ".join(order)
         return InputError(f"{name} is not known: a recipe may have {known}", name)
     if error["type"] == "missing":
         return InputError(f"{name} must be given", name)

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from whereish.batch.engines import Engine, Lost
 from whereish.batch.journal import DONE, FAILED, Journal, Row, Shared
 from whereish.batch.output import Output, alone
 from whereish.errors import WhereishError
 from whereish.format import SUFFIX, mechanism_bytes
 from whereish.measures import quality_loss
 from whereish.mechanisms import Mechanism, how_far, optimal_each
+from whereish.parallel import Engine, Lost
 from whereish.places import Array, Places
 from whereish.profiles import People, Profile
 from whereish.spec import BuildOptions
@@ -161,7 +161,10 @@ def build(piece: Piece) -> list[Row]:
     if piece.shared.public_places not in (None, where):
         problem = "the places must be those of the public prior (--blur-with), and are others"
         return _failed(piece, problem)
-    specs = [options.for_person(places, prior) for prior in piece.priors]
+    try:
+        specs = [options.for_person(places, prior) for prior in piece.priors]
+    except WhereishError as wrong:
+        return _failed(piece, str(wrong))
     alike = (options.method, options.solver, options.form, options.time_limit_s)
     if alike == ("exact", "auto", None, None):
         try:

@@ -1,4 +1,4 @@
-"""The service's commands: serve, and the keys of those who may ask it."""
+"""The commands of the service: serve, and keys for its clients."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from whereish.cli.completion import one_of
 from whereish.cli.console import command, emit, say
 from whereish.errors import InputError
 from whereish.places.validation import as_number, as_whole
+from whereish.service.limits import Limits
 from whereish.service.settings import (
     DATABASE_VARIABLE,
     SECRET_VARIABLE,
-    Limits,
     Settings,
     default_folder,
     duration_s,
@@ -184,7 +184,10 @@ def serve(
     )  # fmt: skip
     start_logging(level)
     if database is not None and SECRET_VARIABLE not in os.environ:
-        say(f"{SECRET_VARIABLE} is not set: a secret of this folder is used, which no other has")
+        say(
+            f"{SECRET_VARIABLE} is not set: the secret of this folder is used, and no other server "
+            "has it"
+        )
 
     def ready(url: str) -> None:
         say(f"Whereish is at {url} (the API: {url}/docs). Ctrl-C stops it.")
@@ -195,8 +198,8 @@ def serve(
             webbrowser.open(url)
 
     listen(settings, ready)
-    say("Stopped. Jobs that were not done go on when it starts again.")
-    # A solve that waits to be taken up again must not hold up the exit.
+    say("Stopped. Unfinished jobs continue at the next start.")
+    # Threads of the queue must not delay the exit.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -205,12 +208,12 @@ def serve(
 @keys_app.command("add")
 @command
 def add(
-    name: Annotated[str, typer.Argument(help="Whose it is: for you, to tell keys apart.")],
+    name: Annotated[str, typer.Argument(help="A name for the key.")],
     folder: Folder = None,
     database: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key and show it, once: only a digest of it is kept."""
+    """Make a key and show it once. Only a digest of it is stored."""
     made = _keys(folder, database).add(name)
     if as_json:
         emit({"name": name, "key": made})
@@ -222,13 +225,13 @@ def add(
 @keys_app.command("list")
 @command
 def list_(folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
-    """List the keys: their names, and since when."""
+    """List the keys with their names and dates."""
     found = _keys(folder, database, there=True).list()
     if as_json:
         emit([vars(key) for key in found])
         return
     if not found:
-        say("There are no keys: the service listens on this machine only, and asks for none.")
+        say("There are no keys: the service listens on this machine only, and needs none.")
     for key in found:
         say(f"{key.id}  {key.created}  {key.name}")
 
@@ -241,17 +244,17 @@ def revoke(
     database: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Revoke a key, and forget its jobs: servers refuse it within a second."""
+    """Revoke a key and delete its jobs. Servers refuse it within a second."""
     _keys(folder, database, there=True).revoke(name)
-    say(f"{name} is revoked, and its jobs are forgotten.")
+    say(f"{name} is revoked, and its jobs are deleted.")
     if as_json:
         emit({"revoked": name})
 
 
-def _are_tiles(told: str) -> bool:
-    if re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d+)?/[^\s;,'\"]*", told):
-        return told.endswith(".pmtiles") or all(part in told for part in ("{z}", "{x}", "{y}"))
-    return told.endswith(".pmtiles") and Path(told).is_file()
+def _are_tiles(given: str) -> bool:
+    if re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d+)?/[^\s;,'\"]*", given):
+        return given.endswith(".pmtiles") or all(part in given for part in ("{z}", "{x}", "{y}"))
+    return given.endswith(".pmtiles") and Path(given).is_file()
 
 
 def _keys(folder: Path | None, database: str | None, *, there: bool = False) -> Keys:
