@@ -290,10 +290,10 @@ def _proof(arrays: dict[str, NDArray[Any]], level: Any, n: int, m: int) -> Proof
     parts = [arrays[name] for name in _PROOF]
     for part, most in zip(parts, (m, n, n, np.inf), strict=True):
         if part.shape != (len(parts[3]),) or not ((part >= 0) & (part < most)).all():
-            raise FormatError("its proof must be of the form in docs/format.md")
+            raise FormatError("its proof is not of the form it must be")
     _, left, right, value = parts
     if len(value) > m * n * (n - 1) or (left == right).any():
-        raise FormatError("its proof must be of the form in docs/format.md")
+        raise FormatError("its proof is not of the form it must be")
     return None if level is None else Proof(level, *parts)
 
 
