@@ -23,7 +23,7 @@ def without(module: str, *words: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("module", ["fastapi", "uvicorn", "dbos"])
+@pytest.mark.parametrize("module", ["fastapi", "uvicorn", "httptools"])
 def test_serving_needs_the_extra_serve(module: str, tmp_path: Path) -> None:
     done = without(module, "serve", "--folder", tmp_path, "--port", 0)
     assert done.returncode == 2
