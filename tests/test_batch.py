@@ -465,3 +465,11 @@ def test_a_run_of_an_earlier_version_goes_on() -> None:
     # As version 0.1 made it.
     digest = "68726029fc1e40e449942e959de5ca56e158d4348fbfcfffe07c217f8f99fbe0"
     assert digest_of(who, Shared(OPTIONS)) == digest
+
+
+def test_a_person_with_one_place_does_not_end_the_run(tmp_path: Path) -> None:
+    who = people(3) | {"alone": wh.Profile(wh.Places.from_xy([[0, 0]]), np.array([1.0]))}
+    done = run(table(tmp_path, who), tmp_path / "out")
+    assert (done.built, done.failed) == (3, 1)
+    (row,) = [row for row in summary(tmp_path / "out") if row["user"] == "alone"]
+    assert "one place hides nothing" in row["problem"]

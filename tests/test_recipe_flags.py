@@ -134,3 +134,33 @@ def test_a_blur_with_another_prior_is_replaced_and_no_prior_is_printed(tmp_path:
     done = build(tmp_path, "--blur-with", "uniform")
     assert done.exit_code == 2
     assert "must go with" in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--dilation 1.2", "--solver highs-ipm", "--tolerance 1e-3",
+                                  "--formulation dual"])  # fmt: skip
+@pytest.mark.parametrize("method", ["closed-form", "planar-laplace", "exponential"])
+def test_a_flag_about_a_search_is_refused_where_there_is_none(
+    tmp_path: Path, method: str, flag: str
+) -> None:
+    """With a recipe and with a profile: it would be ignored."""
+    for done in (
+        build(tmp_path, "--method", method, *flag.split()),
+        build(tmp_path, *flag.split(), method=method),
+    ):
+        assert done.exit_code == 2
+        assert f"{flag.split()[0]} must be left out with method {method}" in done.stderr
+    (tmp_path / "me.csv").write_text("x_km,y_km,prior\n0,0,0.5\n1,0,0.5\n")
+    words = ["build", tmp_path / "me.csv", "-o", tmp_path / "k", "--epsilon", 1, *flag.split()]
+    done = CliRunner().invoke(app, [*map(str, words), "--method", method])
+    assert done.exit_code == 2
+    assert "must be left out with method" in done.stderr
+    assert not (tmp_path / "k").exists()
+
+
+@pytest.mark.parametrize("method", ["planar-laplace", "exponential", "closed-form"])
+def test_every_method_builds_from_a_profile(tmp_path: Path, method: str) -> None:
+    (tmp_path / "me.csv").write_text("x_km,y_km,prior\n0,0,0.5\n1,0,0.3\n0,2,0.2\n")
+    words = ["build", tmp_path / "me.csv", "-o", tmp_path / "k", "--epsilon", 1, "--json"]
+    done = CliRunner().invoke(app, [*map(str, words), "--method", method])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["epsilon_per_km"] == 1.0

@@ -231,14 +231,14 @@ def test_python_objects_are_taken_as_they_are() -> None:
     spec = wh.BuildSpec(
         epsilon_per_km=1.07,
         prior=np.array(document["prior"]),
-        privacy_metric=wh.euclidean(places),  # type: ignore[arg-type]  # it is read into another
+        privacy_metric=wh.euclidean(places),
         outputs=(0, 4),
         places=places,
     )
     expected = wh.optimal(places, document["prior"], 1.07, outputs=[0, 4])
     assert np.allclose(spec.build().matrix, expected.matrix, atol=1e-6)
     with pytest.raises(ValueError, match="frozen"):
-        spec.places = places  # type: ignore[misc]  # the mistake is the test
+        spec.places = places
     assert repr(spec) == str(spec) == "BuildSpec(exact)"
 
 
@@ -316,10 +316,10 @@ def test_the_schema_says_what_is_validated() -> None:
         for end in ("minimum", "maximum"):
             if end not in told:
                 continue
-            BuildSpec.from_document(recipe(3, **{field: told[end]}))
+            BuildSpec.from_document(broken(**{field: told[end]}))
             beyond = told[end] * (1.1 if end == "maximum" else 0.9) or -0.1
             with pytest.raises(wh.InputError) as wrong:
-                BuildSpec.from_document(recipe(3, **{field: beyond}))
+                BuildSpec.from_document(broken(**{field: beyond}))
             assert wrong.value.field == field
 
 

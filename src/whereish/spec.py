@@ -79,9 +79,7 @@ class BuildOptions(Validated):
     solver: Annotated[
         str,
         one_of(lambda: SOLVERS),
-        Field(
-            description="auto: structured; highs for the smallest programs and where a gap stays open."
-        ),
+        Field(description="auto: structured, or highs for the smallest programs."),
     ] = "auto"
     form: Annotated[
         str | None,
@@ -205,17 +203,17 @@ class BuildSpec(BuildOptions):
         ),
     ]
     privacy_metric: Annotated[
-        str | GivenMetric | None,
+        Any,
         _of_places(read_metric, lambda: metric_schema("privacy")),
         Field(description="What privacy is measured by; Euclidean distance if null."),
     ] = None
     quality_metric: Annotated[
-        str | GivenMetric | None,
+        Any,
         _of_places(read_metric, lambda: metric_schema("quality")),
         Field(description="What loss is measured by; Euclidean distance if null."),
     ] = None
     outputs: Annotated[
-        tuple[int, ...] | None,
+        Any,
         or_none(_of_places(lambda f, value, at: read_outputs(f, value, len(at)), outputs_schema)),
         Field(description="Numbers of the places that may be reported; all places if null."),
     ] = None

@@ -161,7 +161,10 @@ def build(piece: Piece) -> list[Row]:
     if piece.shared.public_places not in (None, where):
         problem = "the places must be those of the public prior (--blur-with), and are others"
         return _failed(piece, problem)
-    specs = [options.for_person(places, prior) for prior in piece.priors]
+    try:
+        specs = [options.for_person(places, prior) for prior in piece.priors]
+    except WhereishError as wrong:
+        return _failed(piece, str(wrong))
     alike = (options.method, options.solver, options.form, options.time_limit_s)
     if alike == ("exact", "auto", None, None):
         try:

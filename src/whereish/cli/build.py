@@ -29,6 +29,7 @@ from whereish.cli.options import (
     TimeLimit,
     Tolerance,
     Within,
+    check_search_flags,
     flag_fields,
     given_flags,
     is_field,
@@ -195,6 +196,7 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
         changes["blur_with"] = "--blur-with", None
     before = BuildSpec.from_document(document)
     made = before.changed(**{field: value for field, (_, value) in changes.items()})
+    check_search_flags(flags, made.method)
     for field, (flag, _) in changes.items():
         now, then = getattr(made, field), getattr(before, field)
         if not np.array_equal(now, then):

@@ -10,7 +10,7 @@ import typer
 from whereish.cli.completion import one_of
 from whereish.cli.words import privacy_level
 from whereish.errors import InputError
-from whereish.mechanisms import method_names
+from whereish.mechanisms import MECHANISMS, method_names
 from whereish.places import metric_names
 from whereish.solvers import FORMS, SOLVERS
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _PRIVACY, _BUILT, _PRIOR = "Privacy level", "How it is built", "The prior"
 _LEVEL = ("epsilon", "ratio", "within")
+_SEARCH = ("dilation", "solver", "formulation", "tolerance")
 # Fields of a build whose flag has another name: without the unit, or a better word.
 _FLAGS = {"time_limit_s": "time_limit", "form": "formulation"}
 
@@ -216,7 +217,17 @@ def read_options(flags: dict[str, Any]) -> BuildOptions:
     options = BuildOptions(**{name: value for name, (_, value) in flag_fields(flags).items()})
     if "blur_with" in flags and not options.prior_blur:
         raise InputError("--blur-with must go with --prior-blur, like --prior-blur 0.3")
+    check_search_flags(flags, options.method)
     return options
+
+
+def check_search_flags(flags: dict[str, Any], method: str) -> None:
+    """Refuse flags about a search where there is none: they would be ignored."""
+    for name in _SEARCH:
+        if name in flags and not MECHANISMS[method].uses_solver:
+            raise InputError(
+                f"{written(name)} must be left out with method {method}, which needs no solver"
+            )
 
 
 def is_field(flag: str) -> bool:

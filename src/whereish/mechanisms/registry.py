@@ -93,6 +93,8 @@ class Entry:
         Whether the prior decides what it reports.
     remaps
         Whether a comparison shows it after the best remap as well.
+    uses_solver
+        Whether a solver finds it, so that dilation, solver and tolerance matter.
     refuses
         Fields of a description that it cannot follow, which are refused.
     """
@@ -104,6 +106,7 @@ class Entry:
     title: str | None = None
     needs_prior: bool = False
     remaps: bool = False
+    uses_solver: bool = False
     refuses: tuple[str, ...] = ()
 
     @property
@@ -129,12 +132,14 @@ def register_mechanism(
     title: str | None = "",
     needs_prior: bool = False,
     remaps: bool = False,
+    uses_solver: bool = False,
     refuses: tuple[str, ...] = (),
 ) -> Entry:
     """Add a mechanism to the registry. See `Entry`; the title is the name if not given."""
     shown = name if title == "" else title
-    made = Entry(name, about, for_epsilon, for_loss, shown, needs_prior, remaps, refuses)
-    MECHANISMS[name] = made
+    made = MECHANISMS[name] = Entry(
+        name, about, for_epsilon, for_loss, shown, needs_prior, remaps, uses_solver, refuses
+    )
     return made
 
 
@@ -183,7 +188,7 @@ def _optimal_privacy(asked: Request) -> Mechanism:
 
 register_mechanism(
     "exact", "the least quality loss of all mechanisms with this epsilon", _optimal,
-    title="optimal", needs_prior=True,
+    title="optimal", needs_prior=True, uses_solver=True,
 )  # fmt: skip
 register_mechanism(
     "closed-form", "the best mechanism that needs no solver, with a remap", _optimal,
@@ -191,7 +196,7 @@ register_mechanism(
 )  # fmt: skip
 register_mechanism(
     "auto", "exact if that fits the time and the memory, otherwise closed-form", _optimal,
-    title=None, needs_prior=True,
+    title=None, needs_prior=True, uses_solver=True,
 )  # fmt: skip
 register_mechanism(
     "tight-constraints", "every ratio at its limit, where that exists",
@@ -212,5 +217,5 @@ register_mechanism(
 )  # fmt: skip
 register_mechanism(
     "optimal-privacy", "the largest adversary error at a quality loss, without an epsilon",
-    None, _optimal_privacy, title="Shokri et al.", needs_prior=True,
+    None, _optimal_privacy, title="Shokri et al.", needs_prior=True, uses_solver=True,
 )  # fmt: skip
