@@ -140,9 +140,7 @@ def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
     assert not found_in("".join(service.log).encode())
 
 
-def test_a_job_that_waits_for_a_core_says_so_and_can_be_deleted(
-    nodes: Nodes, tmp_path: Path
-) -> None:
+def test_a_job_that_waits_for_a_core_can_be_deleted(nodes: Nodes, tmp_path: Path) -> None:
     with (
         serving(tmp_path, "--cluster", nodes.address, "--workers", "3") as service,
         service.client() as client,

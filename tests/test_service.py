@@ -165,9 +165,7 @@ def test_a_time_limit_hands_over_the_best_so_far(client: httpx.Client, tmp_path:
     assert wh.audit_file(tmp_path / "k.whereish")["certified"]
 
 
-def test_deleting_stops_the_solve_and_removes_the_job(
-    service: Served, client: httpx.Client
-) -> None:
+def test_deleting_stops_the_solve_and_removes_it(service: Served, client: httpx.Client) -> None:
     job = post(client, recipe(600))
     wait_until(lambda: client.get(f"/v1/mechanisms/{job['id']}").json()["progress"] is not None)
     busiest = max(service.workers(), key=cpu_seconds)
