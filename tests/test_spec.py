@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import whereish as wh
 from serving import recipe
@@ -149,6 +151,8 @@ def test_one_number_of_items_is_said_once() -> None:
         b"", b"{", b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"NaN", b'{"prior": NaN}',
         b'{"prior": [Infinity]}', b'{"prior": ' + b"1" * 1_000_000 + b"}",
         b'{"prior": [1], "prior": [1]}', b'{"places": {"xy_km": [], "xy_km": []}}', b"nul",
+        b'{"\\ud800": 1}', b'{"places": {"\\ud800": 1}, "prior": [1], "epsilon_per_km": 1}',
+        b'{"self": 1}', b'{"places": "\\ud800", "prior": [1], "epsilon_per_km": "\\ud800"}',
     ],
 )  # fmt: skip
 def test_what_is_not_a_document_is_refused(text: bytes) -> None:
@@ -239,7 +243,11 @@ def test_python_objects_are_taken_as_they_are() -> None:
     assert np.allclose(spec.build().matrix, expected.matrix, atol=1e-6)
     with pytest.raises(ValueError, match="frozen"):
         spec.places = places
-    assert repr(spec) == str(spec) == "BuildSpec(exact)"
+    assert repr(spec) == "BuildSpec(method='exact')"
+    shown = io.StringIO()
+    Console(file=shown).print(spec, str(spec), f"{spec}", f"{spec!r}")
+    assert "array" not in shown.getvalue()
+    assert "Places" not in shown.getvalue()
 
 
 def test_a_change_is_validated() -> None:

@@ -139,10 +139,9 @@ class BuildOptions(Validated):
         """Return the description of a build with these options for one person."""
         return BuildSpec(**{**dict(self), "places": places, "prior": prior})
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.method})"
-
-    __str__ = __repr__
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        """Return what repr, str and rich show: nothing about a person."""
+        return [("method", self.method)]
 
 
 class BuildSpec(BuildOptions):

@@ -91,6 +91,10 @@ class Validated(BaseModel):
         InputError
             If they cannot be used; ``field`` says which of them.
         """
+        names = self._names()
+        other = next((shown(name) for name in fields if name not in names), None)
+        if other is not None:  # by hand: pydantic takes no name that is not Unicode
+            raise InputError(f"{other} is not known: a recipe may have {', '.join(names)}", other)
         wrong: InputError | None = None
         try:
             super().__init__(**fields)
@@ -137,21 +141,16 @@ def _first_error(
     """Put the first error of pydantic into our words: what must hold, and what kind came."""
     errors = found.errors(include_url=False, include_input=False)
     order = model._names()
-    kinds = ("extra_forbidden", "missing")
 
-    def rank(error: Any) -> tuple[int, int]:
-        kind = kinds.index(error["type"]) if error["type"] in kinds else len(kinds)
+    def rank(error: Any) -> tuple[bool, int]:
         name = error["loc"][0] if error["loc"] else None
-        return kind, order.index(name) if name in order else len(order)
+        return error["type"] != "missing", order.index(name) if name in order else len(order)
 
     error = min(errors, key=rank)
     own = error.get("ctx", {}).get("error")
     if isinstance(own, InputError):
         return own
     name = shown(error["loc"][0])
-    if error["type"] == "extra_forbidden":
-        known = ", ".join(order)
-        return InputError(f"{name} is not known: a recipe may have {known}", name)
     if error["type"] == "missing":
         return InputError(f"{name} must be given", name)
     value = fields[name]
