@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import whereish as wh
-from whereish.units import length_km
 from whereish.errors import InputError
 from whereish.limits import MOST_PLACES
 from whereish.places import as_whole
