@@ -123,7 +123,7 @@ def test_every_row_says_what_made_it(finished: Path) -> None:
                 wh.__version__,
             )
             assert row["command"].startswith(
-                "whereish paper --quick --dataset synthetic --users 14"
+                "whereish reproduce --quick --dataset synthetic --users 14"
             )
     told = json.loads((finished / "run.json").read_text())
     assert told["command"] == row["command"]
@@ -294,7 +294,7 @@ def test_data_sets_are_read_in_their_formats(tmp_path: Path, dataset: str) -> No
         (["--periods", "lunch"], "periods must be like"),
         (["--periods", "lunch=11-11"], "a period must be"),
         (["--cell", "1km x 1km x 1km"], "cell must be like"),
-        (["--dataset", "geolife", "--data", ".", "--users", "7"], "GeoLife has 182"),
+        (["--dataset", "geolife", "--data", ".", "--users", "7"], "it has 182 people"),
         (["--dataset", "tdrive", "--data", ".", "--days", "7"], "has its own"),
         (["--cell", "5"], "a length with its unit"),
         (["--users", "2", "--days", "2"], "nobody is left"),
@@ -351,7 +351,7 @@ def test_how_long_it_takes_is_said_before_it_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And more places than the paper's take longer than the seconds of its parts."""
-    command = sys.modules["whereish.cli.paper"]
+    command = sys.modules["whereish.cli.reproduce"]
 
     def stop(*_: Any, **__: Any) -> Any:
         raise wh.InputError("it began")
