@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,7 +58,7 @@ def test_commands_are_grouped_by_what_a_person_wants_to_do() -> None:
     for group, entries in COMMANDS.items():
         below = shown.split(f"\n{group}:\n")[1]
         section = re.split(r"^\S", below, flags=re.MULTILINE)[0]
-        assert set(entries) == {line.split()[0] for line in section.splitlines() if line.strip()}
+        assert set(entries) == set(re.findall(r"^  (\S+)", section, re.MULTILINE))
 
 
 def test_old_names_are_not_shown() -> None:
@@ -87,6 +88,8 @@ def completed(*words: str) -> list[str]:
         (("build", "--solver", "h"), {"highs-ipm", "highs-dual-simplex", "highs-primal-simplex"}),
         (("build", "--method", "c"), {"closed-form"}),
         (("build", "--formulation", "d"), {"dual"}),
+        (("profile", "--period", "m"), {"morning"}),
+        (("profile", "--kind", "g"), {"geolife", "geojson", "google", "gpx"}),
         (("report", "--period", "w"), {"week"}),
         (("obfuscate", "--outside", "p"), {"planar-laplace"}),
         (("measure", "--adversary-metric", "g"), {"geodesic"}),
@@ -132,18 +135,18 @@ def test_options_by_their_old_names(tmp_path: Path) -> None:
         done = run("measure", out, "--prior", profile, name, "300m", "--json")
         assert done.exit_code == 0, done.stderr
         assert "radius_to_ask_km" in done.stdout
-    both = "--one-person", "--merge-people"
+    both = "--one-person", "--merge-users"
     for name in both:
         done = run("profile", profile, name, "--user", "me", "-o", tmp_path / "p.csv")
         assert done.exit_code == 2
-        assert "goes neither with" in done.stderr or "must be left out with" in done.stderr
+        assert "--merge-users goes neither with --group nor with --user" in done.stderr
 
 
 def test_progress_fits_80_columns_and_the_gap_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     screen = Console(file=shown, force_terminal=True, width=COLUMNS, color_system=None)
     monkeypatch.setattr(console, "console", screen)
-    words, share = solve_progress(Progress(12, 0.798, 3.1e-05), 1e-6)
+    words, share = solve_progress(Progress(12, 0.798, 0.797, 3.1e-05, 50, 2500), 1e-6)
     assert words == "gap 3.1e-05, 798 m off, step 12"
     assert 0.7 < share < 0.8
     with console.waiting(
@@ -157,3 +160,11 @@ def test_progress_fits_80_columns_and_the_gap_comes_first(monkeypatch: pytest.Mo
         assert len(line) <= COLUMNS
         assert re.match(r"\S gap 3\.1e-05, 798 m off, step 12 ", line)
         assert re.search(r"\d:\d\d:\d\d\s*$", line)
+
+
+def test_the_page_of_the_command_line_is_up_to_date() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "cli_reference.py"))
+    text = tool["PAGE"].read_text()
+    assert tool["page"](text) == text, "python tools/cli_reference.py writes it anew"
+    for words in PATHS:
+        assert f"\n### {' '.join(('whereish', *words))}\n" in text

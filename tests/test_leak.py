@@ -113,7 +113,7 @@ def test_files_with_equal_counts_are_equal_whatever_the_prior_was(data: st.DataO
         y = np.array(data.draw(st.lists(number, min_size=1, max_size=5)))
         zero = np.zeros(len(y), np.int32)
         proof = Proof(1.07, zero, zero, zero + 1, y)
-        mechanism = plain.telling(replace(plain.build, **found, notes=notes), proof)
+        mechanism = plain.with_metadata(replace(plain.build, **found, notes=notes), proof)
         arrays, text = unpack(mechanism_bytes(mechanism))
         certificate = json.loads(text["certificate"])
         del certificate["created"]
@@ -282,7 +282,7 @@ def test_every_command_leaves_the_prior_out_unless_told_to_keep_it(
     mechanism, _ = wh.load_mechanism(out)
     assert loss == pytest.approx(wh.quality_loss(mechanism, PRIOR))
     assert "without the prior" in done.stderr
-    assert "tells most of it" in done.stderr
+    assert "most of your prior can be computed from this file" in done.stderr
     people = tmp_path / "people"
     people.mkdir()
     (people / "ann.csv").write_text(profile.read_text())

@@ -10,9 +10,9 @@ from whereish.errors import InputError
 # The modules that only an extra of the package installs.
 EXTRAS = {
     "serve": (
-        "dbos", "fastapi", "httptools", "prometheus_client", "psycopg", "uvicorn", "uvloop",
+        "fastapi", "httptools", "prometheus_client", "psycopg", "uvicorn", "uvloop",
     ),
-    "cluster": ("ray",),
+    "cluster": ("ray", "fsspec"),
     "h3": ("h3",),
 }  # fmt: skip
 _EXTRA_OF = {module: extra for extra, modules in EXTRAS.items() for module in modules}

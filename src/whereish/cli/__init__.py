@@ -62,7 +62,7 @@ OLD_NAMES = {
     "paper": "reproduce",
     "form": "formulation",
     "interest": "radius-of-interest",
-    "one-person": "merge-people",
+    "one-person": "merge-users",
 }
 
 app = typer.Typer(

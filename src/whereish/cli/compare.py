@@ -1,8 +1,10 @@
-"""The compare command: mechanisms side by side."""
+"""``whereish compare``: the mechanisms of the registry side by side."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import typer
 
 from whereish.cli.console import command, console, emit, say, waiting
 from whereish.cli.options import (
@@ -15,15 +17,13 @@ from whereish.cli.options import (
     Solver,
     TimeLimit,
     Within,
-    check_options,
+    given_flags,
+    read_options,
 )
-from whereish.cli.presentation import (
-    comparison_table,
-    say_problems,
-    say_profile,
-)
+from whereish.cli.presentation import comparison_table, say_problems, say_profile
 from whereish.cli.reading import read_who
-from whereish.cli.words import level_in_words, privacy_level
+from whereish.cli.words import level_in_words
+from whereish.limits import DILATION
 from whereish.mechanisms import check_places
 from whereish.studies import Row
 from whereish.studies import compare as compare_mechanisms
@@ -31,11 +31,12 @@ from whereish.studies import compare as compare_mechanisms
 
 @command
 def compare(
+    context: typer.Context,
     profile: ProfileFile,
     epsilon: Epsilon = None,
     ratio: Ratio = None,
     within: Within = None,
-    dilation: Dilation = 1.0,
+    dilation: Dilation = DILATION,
     solver: Solver = "auto",
     time_limit: TimeLimit = None,
     normalise: Normalise = False,
@@ -45,14 +46,17 @@ def compare(
 
     The others are built for the same epsilon, or for the same quality loss.
     """
-    level = privacy_level(epsilon, ratio, within)
-    check_options(dilation, solver, None, time_limit)
+    asked = read_options(given_flags(context))
     who = read_who(profile, normalise=normalise)
     check_places(who.places)
     say_profile(who)
-    say(level_in_words(level))
+    say(level_in_words(asked.epsilon_per_km))
     with waiting(f"building mechanisms for {len(who.places):,} places"):
-        rows = list(compare_mechanisms(who, level, dilation, solver, time_limit))
+        rows = list(
+            compare_mechanisms(
+                who, asked.epsilon_per_km, asked.dilation, asked.solver, asked.time_limit_s
+            )
+        )
     console.print(comparison_table(rows))
     say_problems(rows)
     if as_json:

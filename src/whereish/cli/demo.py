@@ -16,8 +16,9 @@ from whereish.cli.options import AsJson
 from whereish.cli.presentation import comparison_table
 from whereish.cli.words import level_in_words, saved
 from whereish.errors import InputError, SolveError
-from whereish.plotting import draw_comparison, draw_mechanism, km
+from whereish.plotting import draw_comparison, draw_mechanism
 from whereish.studies import Row, compare
+from whereish.units import km
 
 RATIO, WITHIN_KM, DILATION = 2.0, 0.65, 1.05
 
@@ -100,7 +101,7 @@ def _closing(
         "build them. None is above its limit."
     )
     say(f"Pictures: {output / 'city.png'} and {output / 'comparison.png'}.")
-    name = "whereish" if shutil.which("whereish") else sys.argv[0]
+    name = "whereish" if shutil.which("whereish") else _as_started()
     say("Try next:")
     say(f"  {name} serve --open")
     say("      drag a pin on a map and see where its reports go")
@@ -109,6 +110,10 @@ def _closing(
     say(f"  {name} profile my-tracks -o me.csv")
     say(f"  {name} build me.csv --ratio 2 --within 500m -o mine.whereish")
     say("      build a mechanism from your own GPX tracks, Google Timeline or other traces")
+
+
+def _as_started() -> str:
+    return "python -m whereish" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
 
 
 def _same(row: Row, epsilon: float) -> bool:

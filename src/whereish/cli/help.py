@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 from whereish.cli.usage import RedactingGroup
 
 _WORDS = {"int": "N", "integer": "N", "float": "NUMBER", "str": "TEXT", "path": "PATH"}
-_WIDEST = 28  # columns of the left side
+_WIDEST = 24  # columns of the left side
 _LAST = "Other"
 
 Rows = list[tuple[str, str]]

@@ -7,17 +7,13 @@ from typing import Annotated, Any
 import typer
 
 import whereish as wh
-from whereish.cli.completion import one_of
 from whereish.cli.console import command, emit, say
-from whereish.cli.options import AsJson, MechanismFile, Normalise, OtherPrior
+from whereish.cli.options import AdversaryMetric, AsJson, MechanismFile, Normalise, OtherPrior
 from whereish.cli.presentation import facts_of, say_mechanism
 from whereish.cli.prior import load_with_prior
-from whereish.cli.words import length_km
 from whereish.errors import InputError
-from whereish.places import Array
-from whereish.plotting import km
-
-_METRICS = ("euclidean", "geodesic", "discrete")
+from whereish.places import Array, metric_names, named_metric
+from whereish.units import km, length_km
 
 
 @command
@@ -25,15 +21,7 @@ def measure(
     mechanism: MechanismFile,
     prior: OtherPrior = None,
     normalise: Normalise = False,
-    adversary_metric: Annotated[
-        str,
-        typer.Option(
-            metavar="METRIC",
-            help="The error that the adversary minimises: " + ", ".join(_METRICS) + ".",
-            autocompletion=one_of(_METRICS),
-            rich_help_panel="What is measured",
-        ),
-    ] = "euclidean",
+    adversary_metric: AdversaryMetric = "euclidean",
     radius_of_interest: Annotated[
         str | None,
         typer.Option(
@@ -101,10 +89,7 @@ def _measures(mechanism: wh.Mechanism, prior: Array, adversary_metric: str) -> d
 
 
 def _adversary(name: str, mechanism: wh.Mechanism) -> Array | None:
-    if name == "euclidean":
-        return None
-    if name == "discrete":
-        return wh.discrete(len(mechanism.inputs))
-    if name == "geodesic":
-        return wh.geodesic(mechanism.inputs)
-    raise InputError(f"adversary-metric must be one of {', '.join(_METRICS)}, got {name!r}")
+    known = metric_names("adversary")
+    if name not in known:
+        raise InputError(f"adversary-metric must be one of {', '.join(known)}, got {name!r}")
+    return named_metric(name, mechanism.inputs)

@@ -123,9 +123,9 @@ def obfuscate(
     )
     _say_columns(made, time_column)
     if made.blank:
-        say(f"{made.blank:,} rows have no point. They are written without one.")
+        say(f"Rows without a point: {made.blank:,}. They are written without one.")
     if made.outside:
-        say(f"{made.outside:,} points were outside the area. {_TREATED[outside]}")
+        say(f"Points outside the area: {made.outside:,}. {_TREATED[outside]}")
     if mechanism.epsilon is None:
         say("Careful: this mechanism has NO epsilon, so nothing limits what its reports reveal.")
     elif made.most_per_user is not None and made.most_per_user > 1:

@@ -1,19 +1,27 @@
-"""The options that several commands share, each declared once."""
+"""The options that commands share, each declared once; and the options of a build from flags."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from whereish.cli.completion import one_of
+from whereish.cli.words import privacy_level
 from whereish.errors import InputError
-from whereish.mechanisms import METHODS
-from whereish.solvers import FORMS, SOLVERS, check_solver
+from whereish.mechanisms import MECHANISMS, method_names
+from whereish.places import metric_names
+from whereish.solvers import FORMS, SOLVERS
 
-_LEVEL, _BUILT, _PRIOR = "Privacy level", "How it is built", "The prior"
+if TYPE_CHECKING:
+    from whereish.spec import BuildOptions
+
+_PRIVACY, _BUILT, _PRIOR = "Privacy level", "How it is built", "The prior"
+_LEVEL = ("epsilon", "ratio", "within")
+_SEARCH = ("dilation", "solver", "formulation", "tolerance")
+# Fields of a build whose flag has another name: without the unit, or a better word.
+_FLAGS = {"time_limit_s": "time_limit", "form": "formulation"}
 
 ProfileFile = Annotated[
     Path,
@@ -22,7 +30,7 @@ ProfileFile = Annotated[
         help="CSV, JSON or Parquet with x_km,y_km,prior or lat,lon,prior; or GeoJSON regions.",
     ),
 ]
-ProfileOrRecipe = Annotated[
+ProfileOrSpec = Annotated[
     Path,
     typer.Argument(
         metavar="PROFILE|RECIPE",
@@ -41,13 +49,13 @@ OtherPrior = Annotated[
     ),
 ]
 Epsilon = Annotated[
-    float | None, typer.Option(help="Epsilon per km, like 1.07.", rich_help_panel=_LEVEL)
+    float | None, typer.Option(help="Epsilon per km, like 1.07.", rich_help_panel=_PRIVACY)
 ]
 Ratio = Annotated[
     float | None,
     typer.Option(
         help="In words: reports at most this many times likelier",
-        rich_help_panel=_LEVEL,
+        rich_help_panel=_PRIVACY,
     ),
 ]
 Within = Annotated[
@@ -55,7 +63,7 @@ Within = Annotated[
     typer.Option(
         metavar="LENGTH",
         help="between two places this far apart, like 650m.",
-        rich_help_panel=_LEVEL,
+        rich_help_panel=_PRIVACY,
     ),
 ]
 Dilation = Annotated[
@@ -74,7 +82,6 @@ Solver = Annotated[
 Form = Annotated[
     str | None,
     typer.Option(
-        "--formulation",
         metavar="FORM",
         help="Solve the linear program (primal) or its dual (dual).",
         autocompletion=one_of(FORMS),
@@ -93,9 +100,20 @@ Method = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help=", ".join(METHODS) + ". auto: exact if it fits.",
-        autocompletion=one_of(METHODS),
+        help=", ".join(method_names()) + ".",
+        autocompletion=one_of(method_names),
         rich_help_panel=_BUILT,
+    ),
+]
+AdversaryMetric = Annotated[
+    str,
+    typer.Option(
+        metavar="METRIC",
+        help="The error that the adversary minimises: "
+        + ", ".join(metric_names("adversary"))
+        + ".",
+        autocompletion=one_of(lambda: metric_names("adversary")),
+        rich_help_panel="What is measured",
     ),
 ]
 Tolerance = Annotated[float, typer.Option(help="Relative gap to reach.", rich_help_panel=_BUILT)]
@@ -159,10 +177,67 @@ def given_flags(context: typer.Context) -> dict[str, Any]:
     return told
 
 
-def check_options(
-    dilation: float, solver: str, form: str | None, time_limit: float | None = None
-) -> None:
-    """Refuse what no profile could make right before anything is read or said."""
-    check_solver(solver, form, time_limit)
-    if not dilation >= 1 or not math.isfinite(dilation):
-        raise InputError(f"dilation must be at least 1, got {dilation:g}")
+def flag_fields(flags: dict[str, Any]) -> dict[str, tuple[str, Any]]:
+    """Translate flags into fields of a build: for each field, the flags as written, and its value.
+
+    The map is derived from the fields of `BuildOptions`. Three flags say one field, the privacy
+    level; --forget-prior is the opposite of --keep-prior; --blur-with may name a file, and is left
+    to the caller.
+    """
+    from whereish.spec import BuildOptions
+
+    if flags.get("keep_prior") and flags.get("forget_prior"):
+        raise InputError("give --keep-prior or --forget-prior (the default), not both")
+    found: dict[str, tuple[str, Any]] = {}
+    level = [name for name in _LEVEL if name in flags]
+    if level:
+        value = privacy_level(*(flags.get(name) for name in _LEVEL))
+        found["epsilon_per_km"] = " and ".join(map(written, level)), value
+    if "forget_prior" in flags:
+        found["keep_prior"] = "--forget-prior", not flags["forget_prior"]
+    for field in BuildOptions.model_fields:
+        flag = _FLAGS.get(field, field)
+        if flag in flags and field != "blur_with":
+            found[field] = written(flag), flags[flag]
+    return found
+
+
+def read_options(flags: dict[str, Any]) -> BuildOptions:
+    """Read the options of a build from flags alone, before any file is read.
+
+    Raises
+    ------
+    InputError
+        If no profile could make them right.
+    """
+    from whereish.spec import BuildOptions
+
+    if not any(name in flags for name in _LEVEL):
+        privacy_level(None, None, None)  # says what is needed
+    options = BuildOptions(**{name: value for name, (_, value) in flag_fields(flags).items()})
+    if "blur_with" in flags and not options.prior_blur:
+        raise InputError("--blur-with must go with --prior-blur, like --prior-blur 0.3")
+    check_search_flags(flags, options.method)
+    return options
+
+
+def check_search_flags(flags: dict[str, Any], method: str) -> None:
+    """Refuse flags about a search where there is none: they would be ignored."""
+    for name in _SEARCH:
+        if name in flags and not MECHANISMS[method].uses_solver:
+            raise InputError(
+                f"{written(name)} must be left out with method {method}, which needs no solver"
+            )
+
+
+def is_field(flag: str) -> bool:
+    """Whether a flag says something about the mechanism itself."""
+    from whereish.spec import BuildOptions
+
+    fields = {_FLAGS.get(name, name) for name in BuildOptions.model_fields}
+    return flag in fields | {"forget_prior", *_LEVEL}
+
+
+def written(name: str) -> str:
+    """Return a parameter as it is written on the command line."""
+    return "--" + name.replace("_", "-")

@@ -12,9 +12,9 @@ from rich.table import Table
 import whereish as wh
 from whereish.cli.console import say
 from whereish.places import Array
-from whereish.plotting import km
 from whereish.solvers import Progress, compile_seconds
 from whereish.studies import Row
+from whereish.units import km
 
 _FAR_OFF = 1e-3
 _PROVED = 1e-4
@@ -112,8 +112,6 @@ def say_profile(who: wh.Profile) -> None:
     width, height = np.ptp(who.places.xy, axis=0)
     extent = f"{len(who.places):,} places within {_extent(width)} x {_extent(height)} km"
     off = who.places.projection_error
-    if who.places.plane is not None:
-        extent += f" (on a flat map; its distances are off by at most {off:.1g} of their length)"
     say(extent)
     if off > _FAR_OFF:
         say(f"Careful: the places are too far apart for a flat map: distances are {off:.0%} off")
@@ -130,7 +128,7 @@ def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
             f"by {built.solver}{took}"
         )
     for note in built.notes:
-        say(f"                {note}")
+        say(f"  note          {note}")
     if mechanism.verdict is None:
         say("  privacy       no epsilon is promised")
     else:

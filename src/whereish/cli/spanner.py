@@ -10,13 +10,13 @@ import typer
 
 import whereish as wh
 from whereish.cli.console import command, emit, say, waiting
-from whereish.cli.options import AsJson, Normalise, ProfileFile, check_options
+from whereish.cli.options import AsJson, Normalise, ProfileFile
 from whereish.cli.presentation import say_profile
 from whereish.cli.reading import read_who
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
 from whereish.plotting import KINDS, draw_profile
-from whereish.programs import least_loss_size
+from whereish.programs import check_dilation, least_loss_size
 
 
 @command
@@ -47,7 +47,7 @@ def spanner(
         if output.suffix.lower().lstrip(".") not in ("csv", *KINDS):
             raise InputError(f"output must end in .csv, .png, .pdf or .svg, got {output.name!r}")
         check_writable(output)
-    check_options(dilation, "auto", None)
+    check_dilation(dilation)
     who = read_who(profile, normalise=normalise)
     say_profile(who)
     start = time.perf_counter()

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError, column_names, described
-from whereish.files import check_writable, new_folder, unpacked_size, write_whole
+from whereish.files import check_writable, new_folder, write_whole
+from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet
-from whereish.places import Array, Places
-from whereish.places.validation import MOST_PLACES
+from whereish.places import Array, Places, normalised
 from whereish.profiles.profile import Profile
 
 _KINDS = ".csv, .json, .geojson or .parquet"
@@ -403,7 +404,4 @@ def _one_line(wrong: Exception) -> str:
 
 
 def _prior(prior: Array, normalise: bool) -> Array:
-    if not normalise or not np.isfinite(prior).all() or (prior < 0).any() or not prior.any():
-        return prior
-    shares = prior / prior.max()
-    return np.asarray(shares / shares.sum())
+    return normalised(prior) if normalise else prior

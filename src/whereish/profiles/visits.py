@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from whereish.errors import InputError, described
 from whereish.profiles.regions import Regions
@@ -40,6 +40,15 @@ _STEP_S, _PAUSE_STEPS = 300, 4
 _HELD_ROWS = 2_000_000
 COUNTS = ("hours", "points")
 _FORMAT = 1  # of what is kept: changes when the same traces would give other visits
+
+
+class CountOptions(TypedDict):
+    """The options of `count_visits`, to hand on together."""
+
+    zone: str
+    count: str | None
+    progress: Progress | None
+    cache: Path | None
 
 
 @dataclass(frozen=True)
@@ -224,12 +233,13 @@ def _points(
 
     funnel = Funnel()
     if isinstance(traces, Traces):
-        parts = list(replace(traces, timed=False).map(reduce, funnel, progress))
+        untimed = replace(traces, timed=False) if traces.timed else traces
+        parts = list(untimed.map(reduce, funnel, progress))
     elif not isinstance(traces, pl.DataFrame):
         raise InputError("traces must be Traces, or a polars table with user, lat and lon")
     else:
-        untimed = traces.with_columns(time=pl.lit(None, pl.Datetime("us", "UTC")))
-        parts = [reduce(_checked(untimed, funnel, timed=False))]
+        table = traces.with_columns(time=pl.lit(None, pl.Datetime("us", "UTC")))
+        parts = [reduce(_checked(table, funnel, timed=False))]
     table = (
         pl.concat(parts)
         .sort("user", "region")

@@ -1,4 +1,4 @@
-"""Packed files that unpack to a thousand times their size: refused, in words, in little memory."""
+"""Compressed files that unpack to a thousand times their size are refused, in little memory."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 
 import whereish as wh
-from whereish import files, parquet
-from whereish.traces.readers.tables import slow_frames
+from whereish import compressed, parquet
+from whereish.traces.readers import READERS, Options
 
 MB = 2**20
 ROW = {
@@ -79,7 +79,7 @@ def test_a_bomb_is_refused_in_words(
     tmp_path: Path, kind: str, filler: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the floor is lower, for speed."""
-    monkeypatch.setattr(files, "UNPACKED_FLOOR", 2 * MB)
+    monkeypatch.setattr(compressed, "UNPACKED_FLOOR", 2 * MB)
     file = bomb(tmp_path, kind, 20 * MB, filler)
     assert file.stat().st_size < 20 * MB / 230
     seen = told(tmp_path, kind)
@@ -88,7 +88,7 @@ def test_a_bomb_is_refused_in_words(
     assert named == str(file)
     if kind != "gpx" or filler != b"\0":  # which is no XML from the first of them on
         assert "unpack" in why or "longer than" in why or "larger than" in why
-    assert seen.rows <= files.most_unpacked(file.stat().st_size) / len(ROW[kind])
+    assert seen.rows <= compressed.most_unpacked(file.stat().st_size) / len(ROW[kind])
     with pytest.raises(wh.FormatError, match="cannot be read"):
         next(wh.open_traces(tmp_path, kind, strict=True).batches(), None)
 
@@ -103,11 +103,11 @@ def test_what_is_packed_as_usual_is_read(
     seen = told(tmp_path, kind)
     assert seen.kept > 4 * MB // len(ROW[kind]) - 200
     assert all("whole" in why for _, why in seen.broken)  # its documents have no end
-    monkeypatch.setattr(files, "UNPACKED_FLOOR", MB)
+    monkeypatch.setattr(compressed, "UNPACKED_FLOOR", MB)
     assert any("unpack" in why for _, why in told(tmp_path, kind).broken)
-    monkeypatch.setattr(files, "UNPACKED_RATIO", 10_000)
+    monkeypatch.setattr(compressed, "UNPACKED_RATIO", 10_000)
     assert not any("unpack" in why for _, why in told(tmp_path, kind).broken)
-    monkeypatch.setattr(files, "UNPACKED_MOST", 2 * MB)
+    monkeypatch.setattr(compressed, "UNPACKED_MOST", 2 * MB)
     assert any("unpack" in why for _, why in told(tmp_path, kind).broken)
 
 
@@ -187,7 +187,7 @@ def test_an_element_without_an_end_takes_little_memory(tmp_path: Path) -> None:
     line = packed(tmp_path / "c" / "c.csv.gz", iter([HEAD["csv"], b"1" * (48 * MB), b"\n"]))
     tracemalloc.start()
     try:
-        frames = list(slow_frames("csv", "me", line, None, "UTC"))
+        frames = list(READERS["csv"].slow_frames(line, Options()))
         assert tracemalloc.get_traced_memory()[1] < 24 * MB
     finally:
         tracemalloc.stop()
