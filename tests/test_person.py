@@ -149,7 +149,7 @@ def test_bad_wishes_are_refused(options: dict[str, object], message: str) -> Non
 def test_nothing_to_read_says_why(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("time,lat,lon\n2020-01-01 00:00:00,116.3,39.9\n")
-    with pytest.raises(wh.InputError, match="changed places"):
+    with pytest.raises(wh.InputError, match="to be swapped"):
         personal_profile(wh.open_traces(path))
 
 

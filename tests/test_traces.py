@@ -237,7 +237,7 @@ def test_a_file_with_its_columns_swapped_is_named(tmp_path: Path) -> None:
     swapped.write_parquet(tmp_path / "b.parquet")
     found, funnel = everything(tmp_path)
     assert len(found) == len(rows)
-    assert [(Path(file).name, "changed places" in why) for file, why in funnel.broken] == [
+    assert [(Path(file).name, "to be swapped" in why) for file, why in funnel.broken] == [
         ("b.parquet", True)
     ]
     named = open_traces(tmp_path / "b.parquet", columns={"lat": "lon", "lon": "lat"})
@@ -572,7 +572,7 @@ def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
         stream.write("time,lat,lon\n")
     found, funnel = everything(tmp_path)
     assert len(found) == 120
-    assert [why for _, why in funnel.broken] == ["a name that is no text"]
+    assert [why for _, why in funnel.broken] == ["a name that is not UTF-8"]
 
 
 @pytest.mark.slow

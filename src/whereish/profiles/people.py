@@ -20,7 +20,7 @@ _ROWS = 200_000
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody's name, and their profile, or what is wrong with it."""
+    """The name of a person, and the profile or the problem with it."""
 
     user: str
     profile: Profile | None

@@ -32,7 +32,15 @@ from whereish.profiles.regions import (
     SquareCells,
     as_cell_km,
 )
-from whereish.profiles.visits import ALL_DAY, PERIODS, Step, Visits, as_period, count_visits
+from whereish.profiles.visits import (
+    ALL_DAY,
+    PERIODS,
+    CountOptions,
+    Step,
+    Visits,
+    as_period,
+    count_visits,
+)
 from whereish.traces.cleaning import Funnel
 from whereish.traces.held import hold
 from whereish.traces.source import Progress, Traces
@@ -58,12 +66,12 @@ class PersonalProfile:
         How many points were counted (the same region in the same hour once), and in how many
         hours of how many days anything was recorded.
     in_area, at_places
-        Share of the recorded time in the area, and at the places: an hour counts as one, shared
-        out among the regions it was spent in.
+        Share of the recorded time in the area, and at the places: an hour counts as one, divided
+        among the regions in which it was spent.
     visited
-        How many of the places the person was seen at; the others lie around them.
+        At how many of the places the person was; the others lie around them.
     steps, funnel
-        What each step left, and what became of the rows that were read.
+        What each step left, and how many rows were read and dropped.
     counted
         "hours" or "points", see `count_visits`. Of points, shares are of points, and ``hours`` and
         ``days`` are 0.
@@ -106,27 +114,27 @@ def personal_profile(
     Parameters
     ----------
     places
-        How many. Where the person was seen at fewer, the ones around them are added, because
-        one hides among them too.
+        How many. If the person visited fewer, places around them are added: the person hides
+        among those, too.
     zone, period
-        By whose clock, and which hours of the day count.
+        The time zone, and which hours of the day count.
     window_days
-        Take only the so many days in a row with the most traces.
+        Count only so many days in a row, those with the most traces.
     regions
-        Given regions; otherwise square cells around where the person is most of the time.
+        Regions; by default square cells around where the person is most of the time.
     cell_km
         Width and height of these cells; otherwise the smallest of 100, 200, 400, 800 and 1,600 m
         with which the places cover 90 % of the time in the area, or the largest.
     radius_km
         How far the area reaches from its middle.
     smooth
-        Share of the prior that is spread over places nearby: for times when one was not recorded.
+        Share of the prior that is spread over places nearby, for times that were not recorded.
     count
         "hours" or "points", see `count_visits`.
     on
-        A profile whose places are taken as they are, instead of being chosen (``places``,
-        ``cell_km`` and ``radius_km`` then say nothing): for another period, or other traces, on
-        the same places. What is elsewhere is left out.
+        A profile whose places are taken, for another period or other traces on the same places
+        (``places``, ``cell_km`` and ``radius_km`` are then not used). Points elsewhere are left
+        out.
 
     Raises
     ------
@@ -142,24 +150,23 @@ def personal_profile(
         raise InputError("a profile has its places: leave regions and cell_km out")
     if isinstance(traces, Traces):
         traces = hold(traces, timed=count != "points")
-    around = fine = None
+    how: CountOptions = {"zone": zone, "count": count, "progress": progress, "cache": cache}
+    middle = fine = None
     if on is not None:
         regions = regions_of(on)
     elif not isinstance(regions, SquareCells | Districts):
-        tiles = _counted(traces, DegreeTiles(), zone, count, progress, cache)
-        middle = find_middle(tiles, radius_km)
-        around = (middle, radius_km)
+        middle = find_middle(_count_one(traces, DegreeTiles(), how), radius_km)
         if regions is None and cell_km is None:
             regions = fine = SquareCells(middle, (_FINE_KM, _FINE_KM))
         elif regions is None:
             regions = SquareCells(middle, as_cell_km(cell_km))
-    visits = _counted(traces, regions, zone, count, progress, cache)
+    visits = _count_one(traces, regions, how)
     if window_days is not None:
         visits = busiest_window(visits, window_days)
     if as_period(period) != PERIODS[ALL_DAY]:
         visits = visits.then("in the period", visits.during(period))
-    if around is not None:
-        visits = nearby(visits, *around)
+    if middle is not None:
+        visits = nearby(visits, middle, radius_km)
     if fine is not None:
         visits = _best_size(visits, fine, places)
     if on is not None:
@@ -248,16 +255,9 @@ def check_smooth(share: float) -> None:
         raise InputError(f"smooth must be a share from 0 to 1, got {described(share)}")
 
 
-def _counted(
-    traces: Traces | pl.DataFrame,
-    regions: Regions,
-    zone: str,
-    count: str | None,
-    progress: Progress | None,
-    cache: Path | None,
-) -> Visits:
+def _count_one(traces: Traces | pl.DataFrame, regions: Regions, how: CountOptions) -> Visits:
     """Count the visits of one person, and refuse several."""
-    visits = count_visits(traces, regions, zone, count=count, progress=progress, cache=cache)
+    visits = count_visits(traces, regions, **how)
     people = visits.users
     if len(people) > 1:
         raise InputError(
@@ -303,5 +303,5 @@ def _time_share(visits: Visits, ids: Ids | None) -> float:
     there = pl.col("region") != ELSEWHERE
     if ids is not None:
         there = pl.col("region").is_in(pl.Series(ids, dtype=pl.Int64).implode())
-    told = hours_divided(visits).select((pl.col("share") * there).sum() / pl.col("share").sum())
-    return float(told.item() or 0.0)
+    share = (pl.col("share") * there).sum() / pl.col("share").sum()
+    return float(hours_divided(visits).select(share).item() or 0.0)

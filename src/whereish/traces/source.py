@@ -1,9 +1,8 @@
-"""Traces: who was where and when, read from the files that people and researchers have.
+"""Traces: who was where and when, read from files.
 
-Whatever the format, what comes out are batches of one table: ``user`` (text), ``time`` (UTC),
-``lat`` and ``lon`` (degrees). A batch is a person, some files or a part of one, never the whole
-set. Rows that cannot be used are dropped, counted, and told by file and line; no message holds a
-coordinate.
+Every format becomes batches of one table: ``user`` (text), ``time`` (UTC), ``lat`` and ``lon``
+(degrees). A batch is a person, some files or a part of one, never the complete set. Rows that
+cannot be used are dropped, counted, and named by file and line; no message holds a coordinate.
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ class Traces:
     kind
         One of `KINDS`.
     groups
-        Whose they are, where the files' places tell, and the files of each batch.
+        The files of each batch, and the user where folders name people.
     columns
         What the columns of a table are called.
     zone
         The time zone of times that do not say theirs.
     person
-        All of it is this person's, whatever the files say.
+        Everything is this person's, also where the files name others.
     users
         Read only these people.
     strict
@@ -66,9 +65,9 @@ class Traces:
     left_out
         How many files of other kinds there are, by kind.
     unnamed
-        Files whose names are no text, and which are not read.
+        Files whose names are not UTF-8, and which are not read.
     timed
-        Whether a row needs a time: not where points are counted, see `count_visits`.
+        Whether a row needs a time; it does not where points are counted, see `count_visits`.
     """
 
     kind: str
@@ -143,7 +142,7 @@ class Traces:
     ) -> Iterator[Made]:
         """Yield what a function makes of each batch, in order; it is called on every core."""
         funnel = Funnel() if funnel is None else funnel
-        funnel.broken += [(name, "a name that is no text") for name in self.unnamed]
+        funnel.broken += [(name, "a name that is not UTF-8") for name in self.unnamed]
         if self.strict and self.unnamed:
             raise FormatError(funnel.complaint())
         files, rows_before = len(self.files), funnel.rows
@@ -159,27 +158,27 @@ class Traces:
         """Return a digest of the content of all files, and of how they are read."""
 
         def one(file: Path) -> bytes:
-            told = hashlib.blake2b(digest_size=20)
+            content = hashlib.blake2b(digest_size=20)
             try:
                 with file.open("rb") as stream:
                     while chunk := stream.read(1 << 20):
-                        told.update(chunk)
+                        content.update(chunk)
             except OSError as wrong:
                 return type(wrong).__name__.encode()
-            return told.digest()
+            return content.digest()
 
         users = None if self.users is None else sorted(self.users)
         how = [self.kind, self.columns, self.zone, self.person, users, self.strict]
         how += [] if self.timed else ["untimed"]
-        whole = hashlib.blake2b(json.dumps(how).encode(), digest_size=20)
+        digest = hashlib.blake2b(json.dumps(how).encode(), digest_size=20)
         with ThreadPoolExecutor(cores()) as pool:
-            for (user, files), told in zip(
+            for (user, files), digests in zip(
                 self.groups, pool.map(lambda group: [one(f) for f in group[1]], self.groups),
                 strict=True,
             ):  # fmt: skip
                 names = [str(self._name(file)) for file in files]
-                whole.update(json.dumps([user, names]).encode() + b"".join(told))
-        return whole.hexdigest()
+                digest.update(json.dumps([user, names]).encode() + b"".join(digests))
+        return digest.hexdigest()
 
     def _name(self, file: Path) -> Path:
         return file.relative_to(self.root) if file.is_relative_to(self.root) else file
@@ -210,7 +209,7 @@ class Traces:
     def _unbroken(
         self, user: str | None, files: tuple[Path, ...]
     ) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
-        """Yield the frames of some files; when one is broken, find out which."""
+        """Yield the frames of some files; if one is broken, find out which."""
         import polars as pl
 
         reader, options = self._reader, self._options(user)
@@ -269,24 +268,24 @@ def open_traces(
     users: Collection[str] | None = None,
     strict: bool = False,
 ) -> Traces:
-    """Find out what traces there are, without reading them yet.
+    """Find the files of traces and their format, without reading them yet.
 
     Parameters
     ----------
     path
-        A file or a folder: GeoLife's (or its ``Data``), T-Drive's text files, CSV or Parquet
-        tables, GPX, GeoJSON, or a Google location history (Takeout's, or the phone's Timeline).
-        Any of them may be packed by gzip. Tables without a column of times are points: each row
-        counts once.
+        A file or a folder: of GeoLife (or its ``Data``) or T-Drive, of CSV or Parquet tables, GPX,
+        GeoJSON, or a Google location history; see `READERS` and docs/traces.md. All but Parquet
+        may be compressed by gzip. Tables without a column of times are points: each row counts
+        once.
     kind
-        One of `KINDS`, if it is not to be found out.
+        One of `KINDS`, if the format is not to be recognised.
     columns
         What the columns of a table are called: some of user, time, lat and lon.
     zone
         The time zone of times that do not say theirs; by default UTC, and Beijing's for T-Drive.
     person
-        All of it is this person's. Otherwise, where the data does not say, everything in one
-        folder (or file) at the top is one person's, who is called by its name.
+        Everything is this person's. Otherwise, where the data does not name people, everything in
+        one folder (or file) at the top is one person's, named after it.
     users
         Read only these people.
     strict
@@ -295,7 +294,7 @@ def open_traces(
     Raises
     ------
     InputError, FormatError
-        If there is nothing there, or nothing that is known.
+        If there is nothing, or no known format.
     """
     if not isinstance(path, str | Path):
         raise InputError(f"traces must be the name of a file or folder, got {described(path)}")
@@ -351,7 +350,7 @@ def _fits(file: Path, kind: str, wanted: str, *, named: bool) -> bool:
 
 
 def _with_columns(traces: Traces) -> Traces:
-    """Refuse tables without the columns now, not after an hour; where only times lack, say so."""
+    """Refuse tables without the columns before they are read; without times they are points."""
     try:
         _ = traces.tells_people
     except FormatError:
@@ -371,7 +370,7 @@ def check_zone(zone: str, name: str = "zone") -> str:
 
     try:
         ZoneInfo(zone)
-        # polars has zones of its own: not all that this machine knows.
+        # Polars does not know all zones that this machine has.
         pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
     except (KeyError, ValueError, OSError, TypeError, pl.exceptions.PolarsError):
         raise InputError(
