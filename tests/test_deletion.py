@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from whereish.service.jobs.database import Database, DiskFullError
 from whereish.service.jobs.reserve import Reserve
 from whereish.service.jobs.sealing import seal_of
 from whereish.service.jobs.store import Jobs
-from whereish.service.settings import Limits
+from whereish.service.limits import Limits
 
 pytestmark = pytest.mark.heavy
 
@@ -54,9 +53,8 @@ def made(service: Served, places: int = 4) -> str:
 
 
 @pytest.mark.parametrize("places", [4, 700], ids=["done", "running"])
-@pytest.mark.parametrize("killed", ["after the row", "after the queue", "by an older version"])
-def test_no_id_is_left_after_a_kill_between_the_steps(
-    tmp_path: Path, places: int, killed: str
+def test_no_id_is_left_if_a_job_is_deleted_while_no_server_runs(
+    tmp_path: Path, places: int
 ) -> None:
     folder = tmp_path / "service"
     with serving(folder) as service:
@@ -64,16 +62,7 @@ def test_no_id_is_left_after_a_kill_between_the_steps(
         service.kill()
         database, jobs = jobs_of(folder)
         assert left(folder, job), "it is there to be found"
-        if killed == "by an older version":
-            database.write("DELETE FROM jobs WHERE id = ?", (job,))  # and nobody remembers it
-        else:
-            assert jobs.delete(ANYONE, job)
-        if killed == "after the queue":
-            queue = sqlite3.connect(folder / "queue.sqlite")
-            for table in ("workflow_status", "workflow_input", "workflow_output"):
-                queue.execute(f"DELETE FROM {table} WHERE workflow_uuid = ?", (job,))
-            queue.commit()
-            queue.close()
+        assert jobs.delete(ANYONE, job)
         database.wipe()
         service.start()
         wait_until(lambda: not left(folder, job))
@@ -101,7 +90,7 @@ def test_no_id_is_left_after_a_stop_just_after_deleting(tmp_path: Path) -> None:
         assert not left(folder, job)
 
 
-def test_what_expires_is_forgotten_by_the_queue(tmp_path: Path) -> None:
+def test_an_expired_job_leaves_no_id(tmp_path: Path) -> None:
     folder = tmp_path / "service"
     with serving(folder, "--retention", "1s") as service:
         job = made(service)

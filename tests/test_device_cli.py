@@ -57,7 +57,7 @@ def test_the_point_comes_from_standard_input(kernel: Path, tmp_path: Path) -> No
 def test_at_works_and_warns(kernel: Path, tmp_path: Path) -> None:
     done = run("report", kernel, "--at", POINT, "--ledger", tmp_path / "l", "--budget", "3.2")
     assert done.exit_code == 0, done.stderr
-    assert "Careful: what follows --at is seen by other programs" in done.stderr
+    assert "Careful: other programs on this machine can see what follows --at" in done.stderr
     silent(done)
 
 

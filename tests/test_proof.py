@@ -286,7 +286,7 @@ class TestClosedForm:
 
     def test_how_far_it_is_from_optimal(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("whereish.mechanisms.partition_bound._SMALLEST_PART", 12)
-        monkeypatch.setattr("whereish.mechanisms.partition_bound._SECONDS", 0.0)
+        monkeypatch.setattr("whereish.mechanisms.partition_bound.BOUND_S", 0.0)
         places, prior = some.grid(6, 5), some.skewed(30)
         parts: list[tuple[int, int]] = []
         built = wh.how_far(

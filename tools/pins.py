@@ -1,4 +1,4 @@
-"""Pin every dependency by version and hash: `make pins` writes the three files anew.
+"""Pin every dependency by version and hash: `make pins` writes the four files anew.
 
 A hash is of a file that was published under that version: pip refuses any other. No address of a
 registry is written. Versions that are pinned already are kept unless `--upgrade` is given.
@@ -15,11 +15,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _HEAD = "# {what}\n# By name, version and hash, for every platform; made by `make pins`.\n"
-FILES = {
-    "constraints.txt": ("All that the project's environment holds", ("dev", "bench")),
-    "deploy/requirements.txt": ("All that a service needs to run", ()),
+EVERYTHING = "requirements/dev.txt"
+FILES = {  # what is in it, the extras of pyproject.toml, its groups
+    EVERYTHING: ("All that the tests and benchmarks need", ("dev", "bench"), ("build",)),
+    "requirements/core.txt": (
+        "All that make demo needs: the library without extras",
+        (),
+        ("build",),
+    ),
+    "deploy/requirements.txt": ("All that a service needs to run", ("serve",), ()),
 }
-NODE = "requirements-node.txt"
+NODE = "requirements/node.txt"
 
 
 def versions(file: Path) -> str:
@@ -48,12 +54,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions")
     upgrade = parser.parse_args().upgrade
-    everything = "" if upgrade else versions(ROOT / "constraints.txt")
-    for name, (what, extras) in FILES.items():
+    everything = "" if upgrade else versions(ROOT / EVERYTHING)
+    for name, (what, extras, groups) in FILES.items():
         options = [f"--extra={extra}" for extra in extras]
+        options += [f"--group={group}" for group in groups]
         text = compiled("pyproject.toml", everything, *options)
         (ROOT / name).write_text(_HEAD.format(what=what) + text)
-        everything = versions(ROOT / "constraints.txt")
+        everything = versions(ROOT / EVERYTHING)
     node = re.search(r'^NODE = "(.+)"', (ROOT / "hatch_build.py").read_text(), re.M)
     if node is None:
         sys.exit("hatch_build.py names no Node.js")

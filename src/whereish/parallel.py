@@ -1,16 +1,38 @@
-"""Share a loop out among threads: for compiled code that holds no lock, and for readers."""
+"""Work in parallel: loops on threads, readers ahead of their consumer, and engines of a batch."""
 
 from __future__ import annotations
 
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 _PARTS_A_THREAD = 8
+PIECES_PER_WORKER = 2  # under way in an engine: one is computed, one waits
+Piece = TypeVar("Piece")
 Made = TypeVar("Made")
+
+
+class Lost:
+    """The result of a piece of work whose worker died in every attempt."""
+
+
+class Engine(Protocol):
+    """Runs pieces of work somewhere: in processes, or on a cluster."""
+
+    workers: int
+
+    def run(
+        self, work: Callable[[Piece], Made], pieces: Iterable[Piece]
+    ) -> Iterator[tuple[Piece, Made | Lost]]:
+        """Yield every piece with its result, in any order."""
+        ...
+
+    def close(self) -> None:
+        """End the workers."""
+        ...
 
 
 def cores() -> int:

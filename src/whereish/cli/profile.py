@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson
+from whereish.cli.completion import one_of
 from whereish.cli.console import command, emit, say
+from whereish.cli.options import AsJson, given_flags
 from whereish.cli.profile_groups import group_profiles, group_visits
 from whereish.cli.profile_options import (
     Area,
@@ -21,10 +22,10 @@ from whereish.cli.profile_options import (
     column_names_of,
 )
 from whereish.cli.profile_words import Reading, say_group, say_person
-from whereish.cli.recipe import given_flags
 from whereish.errors import InputError
 from whereish.profiles import (
     ALL_DAY,
+    COUNTS,
     PERIODS,
     PLACES,
     RADIUS_KM,
@@ -43,137 +44,150 @@ _PLACES, _COUNTS, _MANY, _FILES = (
 def profile(
     context: typer.Context,
     traces: Annotated[
-        Path,
-        typer.Argument(metavar="TRACES", help="A file or folder of traces; --kind lists formats."),
+        Path, typer.Argument(metavar="TRACES", help="A file or a folder of location traces.")
     ],
     output: Annotated[
         Path,
         typer.Option(
             "--output", "-o",
-            help=".csv, .json, .parquet or .geojson; of a group, a new folder or .parquet.",
+            help=".csv, .json, .parquet, .geojson; group: folder, .parquet.",
+            rich_help_panel="Output",
         ),
     ],
-    places: Annotated[int, typer.Option(help="How many.", rich_help_panel=_PLACES)] = PLACES,
+    places: Annotated[int, typer.Option(help="How many places.", rich_help_panel=_PLACES)] = PLACES,
     cell: Annotated[
         str | None,
         typer.Option(
-            help="Size of square cells: 500m, or 658m x 712m.", rich_help_panel=_PLACES
+            metavar="SIZE", help="Size of square cells: 500m, or 658m x 712m.",
+            rich_help_panel=_PLACES,
         ),
     ] = None,
     radius: Annotated[
         str,
-        typer.Option(help="How far the area reaches from its middle.", rich_help_panel=_PLACES),
+        typer.Option(
+            metavar="LENGTH", help="Radius of the area around its middle.",
+            rich_help_panel=_PLACES,
+        ),
     ] = f"{RADIUS_KM:g}km",
     area: Annotated[
         str | None,
         typer.Option(
-            help="The area, instead of where the traces are: SOUTH,WEST,NORTH,EAST in degrees.",
+            metavar="BOX", help="The area: SOUTH,WEST,NORTH,EAST in degrees.",
             rich_help_panel=_PLACES,
         ),
     ] = None,
     h3: Annotated[
         int | None,
         typer.Option(
-            "--h3", help="Hexagons of this resolution instead (extra h3).",
+            "--h3", help="H3 hexagons of this resolution instead (extra h3).",
             rich_help_panel=_PLACES,
         ),
     ] = None,
     districts: Annotated[
         Path | None,
-        typer.Option(help="GeoJSON of regions of any shape instead.", rich_help_panel=_PLACES),
+        typer.Option(
+            metavar="FILE", help="GeoJSON regions of any shape instead.",
+            rich_help_panel=_PLACES,
+        ),
     ] = None,
     on: Annotated[
         Path | None,
-        typer.Option(help="The places of this profile instead.", rich_help_panel=_PLACES),
+        typer.Option(
+            metavar="PROFILE", help="The places of this profile instead.",
+            rich_help_panel=_PLACES,
+        ),
     ] = None,
     zone: Annotated[
         str | None,
         typer.Option(
-            help="Time zone of hours and periods, like Europe/Paris.", rich_help_panel=_COUNTS
+            metavar="ZONE", help="Time zone of hours and periods, like Europe/Paris.",
+            rich_help_panel=_COUNTS,
         ),
     ] = None,
     period: Annotated[
         str,
         typer.Option(
-            help="One of " + ", ".join(PERIODS) + "; or hours like 22-6.",
-            rich_help_panel=_COUNTS,
+            metavar="PERIOD", help=", ".join(PERIODS) + ", or hours like 22-6.",
+            autocompletion=one_of(PERIODS), show_default=False, rich_help_panel=_COUNTS,
         ),
     ] = ALL_DAY,
     window: Annotated[
         int | None,
         typer.Option(
-            help="Only so many days in a row, those with most traces. Of a group: 90; 0 is all.",
+            help="Only the N days in a row with most traces (group: 90).",
             rich_help_panel=_COUNTS,
         ),
     ] = None,
     count: Annotated[
         str | None,
         typer.Option(
-            help="hours: a region in an hour once. points: each row once.",
-            rich_help_panel=_COUNTS,
+            metavar="WHAT", help="hours: once per region and hour. points: each row.",
+            autocompletion=one_of(COUNTS), rich_help_panel=_COUNTS,
         ),
     ] = None,
     smooth: Annotated[
         float,
         typer.Option(
-            help="Share of the prior to spread over places nearby, like 0.05.",
+            metavar="SHARE", help="Spread this share over places nearby.",
             rich_help_panel=_COUNTS,
         ),
     ] = 0.0,
     user: Annotated[
         str | None,
-        typer.Option(help="Only this person of the traces.", rich_help_panel=_MANY),
+        typer.Option(metavar="NAME", help="Only this person.", rich_help_panel=_MANY),
     ] = None,
-    one_person: Annotated[
+    merge_users: Annotated[
         bool,
         typer.Option(
-            "--merge-users", "--one-person",
-            help="All users of the traces are one person, you.", rich_help_panel=_MANY,
+            "--merge-users", help="Treat all users of the traces as one person.",
+            rich_help_panel=_MANY,
         ),
     ] = False,
     group: Annotated[
         str | None,
         typer.Option(
-            help="users: a profile for each, on the same places.", rich_help_panel=_MANY
+            metavar="users", help="A profile for each user, on the same places.",
+            autocompletion=one_of(("users",)), rich_help_panel=_MANY,
         ),
     ] = None,
     own_places: Annotated[
         bool,
         typer.Option(
-            "--own-places", help="Of a group: each person's own places.", rich_help_panel=_MANY
+            "--own-places", help="In a group: choose places for each person.",
+            rich_help_panel=_MANY,
         ),
     ] = False,
     at_least: Annotated[
         int | None,
         typer.Option(
-            help="Of a group: points that a person needs in every period; 20.",
-            rich_help_panel=_MANY,
+            help="In a group: points needed in every period (20).", rich_help_panel=_MANY
         ),
     ] = None,
     top: Annotated[
         int | None,
         typer.Option(
-            help="Of a group: how many regions of each person count for the score; 30.",
-            rich_help_panel=_MANY,
+            help="In a group: regions of each person that score (30).", rich_help_panel=_MANY
         ),
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
-            help="The format, if not found out: " + ", ".join(KINDS) + ".",
-            autocompletion=lambda: list(KINDS), rich_help_panel=_FILES,
+            metavar="FORMAT", help="Format of TRACES, if not found: " + ", ".join(KINDS) + ".",
+            autocompletion=one_of(KINDS), rich_help_panel=_FILES,
         ),
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Names of columns: time=when,lat=y,lon=x,user=who.", rich_help_panel=_FILES
+            metavar="NAMES", help="Names of columns: time=when,lat=y,lon=x,user=who.",
+            rich_help_panel=_FILES,
         ),
     ] = None,
     clock: Annotated[
         str | None,
         typer.Option(
-            help="Time zone of times that do not say theirs.", rich_help_panel=_FILES
+            metavar="ZONE", help="Time zone of times that do not say theirs.",
+            rich_help_panel=_FILES,
         ),
     ] = None,
     strict: Annotated[
@@ -182,20 +196,16 @@ def profile(
     no_cache: Annotated[
         bool,
         typer.Option(
-            "--no-cache", help="Keep nothing for the next time.", rich_help_panel=_FILES
+            "--no-cache", help="Keep no counts for the next time.", rich_help_panel=_FILES
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Make a profile, places with a prior, from traces of where somebody was.
-
-    Says how much of the time it covers. The counts are kept for the next time, in files that
-    only you may read (whereish forget deletes them).
-    """
+    """Make a profile (places with a prior) from location traces."""
     many = Group.of(group, own_places, at_least, top)
     when = Counting.of(zone, period, window, count, group is not None)
     check_on(on, given_flags(context))
-    if one_person and (many or user):
+    if merge_users and (many or user):
         raise InputError("--merge-users goes neither with --group nor with --user")
     check_places(places, smooth)
     known = None if on is None else wh.read_profile(on)
@@ -211,7 +221,7 @@ def profile(
     _check_output(output, found, on)
     if window and (count == "points" or not found.timed):
         raise InputError("--window must be left out where points are counted, which have no times")
-    if one_person or (many is None and user is None and not found.tells_people):
+    if merge_users or (many is None and user is None and not found.tells_people):
         found = replace(found, person="me")
     found = hold(found, timed=count != "points")
     facts: dict[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 import whereish as wh
 from whereish.cli.words import length_km
 from whereish.errors import InputError
+from whereish.limits import MOST_PLACES
 from whereish.places import as_whole
-from whereish.places.validation import MOST_PLACES
 from whereish.profiles import (
     ALL_DAY,
     COUNTS,

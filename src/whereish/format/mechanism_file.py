@@ -20,11 +20,11 @@ from whereish.format.certificate import FROM_PRIOR, certify, digest, losses
 from whereish.format.claims import check_claim, check_early
 from whereish.format.container import digest_of, pack, parse_object, unpack
 from whereish.format.signature import as_public_key, check_signature
+from whereish.limits import MOST_PLACES
 from whereish.measures import Proof
 from whereish.mechanisms.build import Build
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, LocalPlane, Places, as_prior, readonly
-from whereish.places.validation import MOST_PLACES
 
 FORMAT = "whereish mechanism"
 VERSION = "1"

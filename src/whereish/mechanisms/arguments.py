@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from whereish.errors import InputError
 from whereish.measures import loss_between
 from whereish.places import Array, Places, as_metric, euclidean
+from whereish.places.documents import check_least
 
 
 def chosen_outputs(inputs: Places, outputs: Places | Any | None) -> Places:
@@ -44,6 +44,5 @@ def check_places(places: Places) -> Places:
     """Raise InputError unless there are at least two places to be hidden among."""
     if not isinstance(places, Places):
         euclidean(places)  # says what must hold
-    if len(places) < 2:
-        raise InputError("places must hold at least 2 places, got 1: one place hides nothing")
+    check_least(places)
     return places

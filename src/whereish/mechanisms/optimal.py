@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,27 +14,26 @@ from numpy.typing import ArrayLike, NDArray
 from whereish.deadline import Deadline, OutOfTimeError
 from whereish.distributed.cluster import join_cluster, machines_of
 from whereish.errors import InputError, SolveError, WhereishError, described
+from whereish.limits import DILATION, MEMORY_GB, TOLERANCE
 from whereish.measures import Proof, relative_gap
 from whereish.mechanisms.closed_forms import closed_form
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.plan import Plan, expected_edges, plan
 from whereish.mechanisms.search import Setting, Task, best_of, setting_of
 from whereish.parallel import cores
-from whereish.places import Array, Places, as_number, as_prior, as_whole, check_order
+from whereish.places import Array, Places, as_number, as_prior, as_whole, check_order, normalised
+from whereish.profiles import Profile
 from whereish.solvers import Progress, check_solver
 
-# The relative gap that counts as solved.
-TOLERANCE = 1e-6
-MEMORY_GB = 8.0
 # Up to so many places a solve is best left to one core, and each core given another prior.
 _ALONE_UP_TO = 100
 
 
 def optimal(
-    places: Places,
-    prior: ArrayLike,
-    epsilon: float,
-    dilation: float = 1.0,
+    places: Places | Profile,
+    prior: ArrayLike | None = None,
+    epsilon: float | None = None,
+    dilation: float = DILATION,
     privacy_metric: ArrayLike | None = None,
     quality_metric: ArrayLike | None = None,
     outputs: Places | Sequence[int] | NDArray[np.int64] | None = None,
@@ -47,6 +47,7 @@ def optimal(
     announce: Callable[[Plan], object] | None = None,
     progress: Callable[[Progress], object] | None = None,
     cluster: str | None = None,
+    normalise: bool = False,
 ) -> Mechanism:
     """Build the private mechanism that loses the least quality of service.
 
@@ -59,11 +60,11 @@ def optimal(
     Parameters
     ----------
     places
-        Where the person may be.
+        Where the person may be; or a `Profile`, and no prior: ``optimal(profile, epsilon=1.07)``.
     prior
         n non-negative numbers with sum 1: how likely each place is.
     epsilon
-        Privacy level, per km (or per unit of ``privacy_metric``).
+        Privacy level, per km (or per unit of ``privacy_metric``); with a profile it may be second.
     dilation
         1 is exact. With more, only the edges of a greedy spanner are constrained, at epsilon
         divided by its measured dilation: the same privacy, fewer constraints, a little more loss.
@@ -102,6 +103,8 @@ def optimal(
     cluster
         A Ray cluster, ``auto`` or its HOST:PORT, whose machines hold the program together: for more
         places than one machine can hold, see docs/scaling.md. The result is the same.
+    normalise
+        Divide the prior by its sum.
 
     Raises
     ------
@@ -116,8 +119,12 @@ def optimal(
     >>> m = wh.optimal(places, [0.2, 0.5, 0.3], epsilon=1.0)
     >>> bool(wh.tightest_epsilon(m) <= 1.0)
     True
+    >>> visits = wh.optimal(places, [2, 5, 3], epsilon=1.0, normalise=True)
+    >>> bool((visits.counts == m.counts).all())
+    True
     """
     start = time.perf_counter()
+    places, prior, epsilon = _person(places, prior, epsilon, normalise)
     check_solver(solver, form, time_limit_s)
     clock = Deadline(time_limit_s)
     setting = setting_of(places, epsilon, dilation, privacy_metric, quality_metric, outputs)
@@ -176,6 +183,22 @@ def optimal(
     return _or_closed_form(best, closed, weights, setting)
 
 
+def _person(
+    places: Places | Profile, prior: Any, epsilon: Any, normalise: bool
+) -> tuple[Places, Any, Any]:
+    """Return places, prior and epsilon from what `optimal` was given."""
+    if isinstance(places, Profile):
+        if epsilon is None:
+            prior, epsilon = None, prior  # optimal(profile, epsilon)
+        if prior is not None:
+            raise InputError("prior must be left out with a profile, which has one")
+        prior, places = places.prior, places.places
+    for name, value in (("prior", prior), ("epsilon", epsilon)):
+        if value is None:
+            raise InputError(f"{name} must be given, got None")
+    return places, normalised(prior) if normalise else prior, epsilon
+
+
 def _unsearched(
     found: Mechanism, weights: Array, setting: Setting, seconds: float, why: str
 ) -> Mechanism:
@@ -226,7 +249,7 @@ def optimal_each(
     places: Places,
     priors: ArrayLike,
     epsilon: float,
-    dilation: float = 1.0,
+    dilation: float = DILATION,
     privacy_metric: ArrayLike | None = None,
     quality_metric: ArrayLike | None = None,
     outputs: Places | Sequence[int] | NDArray[np.int64] | None = None,

@@ -7,14 +7,15 @@ over the parts: so the sum of the parts' lower bounds is a lower bound of the wh
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from whereish.deadline import Deadline
 from whereish.errors import InputError
+from whereish.limits import BOUND_S, BOUND_TOLERANCE
 from whereish.measures import Proof, loss_between, lower_bound, quality_loss, relative_gap
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, as_number, as_prior
@@ -22,8 +23,6 @@ from whereish.programs import greedy_spanner
 from whereish.solvers import Multipliers, estimate, solve_structured
 
 _SMALLEST_PART = 50
-_SECONDS = 60.0
-TOLERANCE = 1e-4
 
 
 def proof_by_parts(
@@ -33,13 +32,13 @@ def proof_by_parts(
     metric: Array,
     time_limit_s: float | None = None,
     progress: Callable[[int, int], object] | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = BOUND_TOLERANCE,
 ) -> tuple[Proof, float]:
     """Return the best proof of a lower bound that the time allows, and the bound.
 
     Parts that the time does not allow for count 0. Heavier parts come first.
     """
-    start = time.perf_counter()
+    deadline = Deadline(time_limit_s)
     largest = _largest_part(len(loss), time_limit_s)
     parts = _cut(metric, np.arange(len(metric)), largest)
     parts.sort(key=lambda part: -prior[part].sum())
@@ -47,8 +46,7 @@ def proof_by_parts(
     for number, part in enumerate(parts):
         if progress is not None:
             progress(number, len(parts))
-        left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - start)
-        if left is not None and left <= 0:
+        if deadline.passed:
             break
         if len(part) < 2:
             continue
@@ -56,7 +54,7 @@ def proof_by_parts(
         spanner = greedy_spanner(inside, 1.0)
         solved = solve_structured(
             prior[part], loss[part], spanner.edges, epsilon * spanner.lengths, epsilon * inside,
-            tolerance, left,
+            tolerance, deadline.seconds,
         )  # fmt: skip
         y = solved.multipliers
         found.append(Multipliers(y.output, names[y.left], names[y.right], y.value))
@@ -75,7 +73,7 @@ def proof_by_parts(
 
 def _largest_part(n: int, time_limit_s: float | None) -> int:
     """Return how large parts may be: the larger, the better the bound, and the longer it takes."""
-    allowed = _SECONDS if time_limit_s is None else time_limit_s
+    allowed = BOUND_S if time_limit_s is None else time_limit_s
     size = _SMALLEST_PART
     while size < n and n / size * estimate(2 * size, 2 * size, 0).seconds < allowed:
         size *= 2
@@ -102,7 +100,7 @@ def how_far(
     *,
     time_limit_s: float | None = None,
     progress: Callable[[int, int], object] | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = BOUND_TOLERANCE,
 ) -> Mechanism:
     """Return a mechanism with the best lower bound on the loss that can be afforded.
 

@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass
 
 from whereish.errors import InputError, SolveError, described
+from whereish.limits import PATIENCE_S
 from whereish.programs import least_loss_size
 from whereish.solvers import estimate
 
 METHODS = ("exact", "closed-form", "auto")
 _SPARSE = 8  # edges a place that a spanner of dilation 1.1 has, at most
 
-
-_PATIENCE_S = 120.0  # of whoever asks for "auto" and names no time
 # Edges a place of a spanner in the plane, times sqrt(dilation - 1): measured up to 1.9, on grids,
 # clusters, lines, circles and at random. Below this dilation a circle has more.
 _EDGES, _MEASURED_FROM = 3.0, 1.05
@@ -79,7 +78,7 @@ def plan(
         if method == "exact":
             raise SolveError(f"{over}: {_what_fits(n, outputs, memory_limit_gb)}")
         return Plan("closed-form", over, *told, *closed)
-    patience = _PATIENCE_S if time_limit_s is None else time_limit_s
+    patience = PATIENCE_S if time_limit_s is None else time_limit_s
     if method == "auto" and seconds > patience:
         return Plan("closed-form", f"{needs}, and {patience:g} s is allowed", *told, *closed)
     if time_limit_s is not None:

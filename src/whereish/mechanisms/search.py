@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from whereish.deadline import Deadline, OutOfTimeError
 from whereish.errors import GuaranteeError, SolveError
+from whereish.limits import BOUND_TOLERANCE
 from whereish.measures import Proof, lower_bound
 from whereish.mechanisms.arguments import (
     check_places,
@@ -41,8 +42,6 @@ from whereish.solvers import (
 if TYPE_CHECKING:
     from whereish.solvers.structured.precompute import Ground
 
-# The lower end of the bracket around the true optimum need not be as exact.
-BRACKET = 1e-4
 # Below this many constraints HiGHS is done at once, and exact to the last digit.
 STRUCTURED_FROM = 3_000
 # Above this many it is not done in an hour, and an answer with an open gap is better.
@@ -133,11 +132,8 @@ class Task:
 
     def structured(self, level: float, tolerance: float) -> Structured:
         """Solve on the spanner at some level, by the deadline."""
-        start = time.perf_counter()
+        start, limit = time.perf_counter(), self.setting.deadline.seconds
         ground = self.setting.ground(level)
-        limit = self.setting.deadline.seconds
-        if limit is not None:
-            limit += time.perf_counter() - start
         team = None
         if self.cluster is not None:
             from whereish.distributed.ray_solver import ray_team
@@ -190,7 +186,7 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
         # privacy. With a dilation, those that are best there are others than those found here.
         proof = _proof(found, setting.level)
         if spanner.stretch > 1 + 1e-9 and stopped is None and not deadline.passed:
-            proof = _proof(task.structured(setting.level, BRACKET), setting.level)
+            proof = _proof(task.structured(setting.level, BOUND_TOLERANCE), setting.level)
         told = {"solver": "structured", "stopped": stopped}
         yield _Answer(found.matrix, told, proof, found.bound, _held(found, task.cluster))
         # Whoever is still asking wants a smaller gap.
@@ -271,16 +267,12 @@ def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanis
 
 
 def _notes(spanner: Spanner, n: int) -> tuple[str, ...]:
+    """Say what a spanner costs. At dilation 1 its constraints imply all others: nothing to say."""
     pairs = n * (n - 1) // 2
     edges = len(spanner.edges)
     if spanner.requested > 1 and spanner.dilation > 1 + 1e-9:
         return (
-            f"a spanner of {edges} of {pairs} pairs stands for all of them, at epsilon / "
-            f"{spanner.dilation:.4g}: private as asked, its loss a little above the optimum",
+            f"a spanner of {edges:,} of {pairs:,} pairs was constrained, at epsilon / "
+            f"{spanner.dilation:.4g}: as private as asked, with slightly more loss",
         )
-    if edges < pairs:
-        return (
-            f"the privacy metric is induced by a graph of {edges} of {pairs} pairs: constraints on "
-            "these alone are exact",
-        )
-    return ("all pairs are constrained: exact",)
+    return ()

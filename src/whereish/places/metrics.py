@@ -1,7 +1,14 @@
-"""Distances between places: on the plane, on the earth, along a graph, or just same-or-not."""
+"""Distances between places: on the plane, on the earth, along a graph, or just same-or-not.
+
+`METRICS` is the one registry of metrics that have a name. One line at the end of this file, or one
+call of `register_metric`, adds a metric to JSON descriptions, the command line, the HTTP schema and
+their documentation.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -115,3 +122,68 @@ def discrete(n: int) -> Array:
     """
     as_whole("n", n)
     return np.ones((n, n)) - np.eye(n)
+
+
+USES = ("privacy", "quality", "adversary")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric that has a name.
+
+    Attributes
+    ----------
+    name, about
+        Its name in JSON and flags, and one line of words.
+    distances
+        Returns the (n, n) distances of n places.
+    uses
+        What it may measure: "privacy" (d_X), "quality" (d_Q), "adversary" (d_A).
+    on_earth
+        Whether it needs latitudes and longitudes.
+    """
+
+    name: str
+    about: str
+    distances: Callable[[Places], Array]
+    uses: tuple[str, ...] = USES
+    on_earth: bool = False
+
+
+METRICS: dict[str, Metric] = {}
+
+
+def register_metric(
+    name: str,
+    about: str,
+    distances: Callable[[Places], Array],
+    uses: Iterable[str] = USES,
+    *,
+    on_earth: bool = False,
+) -> Metric:
+    """Add a metric to the registry. See `Metric` for the parameters."""
+    made = METRICS[name] = Metric(name, about, distances, tuple(uses), on_earth)
+    return made
+
+
+def metric_names(use: str) -> tuple[str, ...]:
+    """Return the names of the metrics for one use.
+
+    >>> metric_names("privacy")
+    ('euclidean', 'geodesic')
+    """
+    return tuple(name for name, metric in METRICS.items() if use in metric.uses)
+
+
+def named_metric(name: str | None, places: Places) -> Array | None:
+    """Return the distances of a named metric; None for Euclidean distance, every default."""
+    return None if name is None or name == "euclidean" else METRICS[name].distances(places)
+
+
+register_metric("euclidean", "straight-line distance in the plane, km", euclidean)
+register_metric("geodesic", "distance on the WGS84 ellipsoid, km", geodesic, on_earth=True)
+# Under the discrete metric every pair is equally close: that is no location privacy.
+register_metric(
+    "discrete", "0 for the same place, 1 for any other", lambda places: discrete(len(places)),
+    ("quality", "adversary"),
+)  # fmt: skip

@@ -9,17 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import InputError, described
+from whereish.limits import LARGEST, LARGEST_EPSILON, PRIOR_TOLERANCE, SMALLEST_EPSILON
 
 Array = NDArray[np.float64]
 
-PRIOR_TOLERANCE = 1e-6
 _ROUNDING = 1e-14
 METRIC_TOLERANCE = 1e-9
 GEODESIC_NOISE_KM = 5e-11
-# Beyond these, doubles run out before the mathematics does.
-LARGEST = 1e12
-MOST_PLACES = 10_000  # of a mechanism, and so of a profile: its matrix is their square
-SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e9
 
 
 def readonly(array: NDArray[Any]) -> NDArray[Any]:
@@ -153,6 +149,25 @@ def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
         )
     # Within rounding it is left as it is, so that what was normalised once stays what it is.
     return prior if abs(total - 1) <= _ROUNDING else prior / total
+
+
+def normalised(prior: ArrayLike) -> Array:
+    """Divide a prior by its sum; what is no prior at all is left for `as_prior` to refuse.
+
+    >>> normalised([1, 3]).tolist()
+    [0.25, 0.75]
+    """
+    check_order("prior", prior)
+    try:
+        weights = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"prior must be numbers, got {described(prior)}") from None
+    if not weights.size or not np.isfinite(weights).all() or (weights < 0).any():
+        return weights
+    if not weights.any():
+        return weights
+    shares = weights / weights.max()
+    return np.asarray(shares / shares.sum())
 
 
 def as_loss(name: str, value: ArrayLike, n: int, m: int, *, same: bool) -> Array:

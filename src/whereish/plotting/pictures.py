@@ -134,7 +134,7 @@ def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
     pairs = len(xy) * (len(xy) - 1) // 2
     axis.set_title(
         f"A spanner: {len(spanner.edges):,} of {pairs:,} pairs\n"
-        f"(along them no way exceeds {spanner.dilation:.3f} x the distance)",
+        f"(each path in it is at most {spanner.dilation:.3f} times the straight distance)",
         loc="left", color=_INK, fontsize=11,
     )  # fmt: skip
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from whereish.errors import FormatError, InputError
 from whereish.files import unpacked_size
+from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet
-from whereish.places.validation import MOST_PLACES
 from whereish.profiles.profile import Profile
 from whereish.profiles.tables import NEEDED, coordinate_columns, from_columns, read_profile
 

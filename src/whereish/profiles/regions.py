@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whereish.errors import FormatError, InputError, described
+from whereish.extras import require
 from whereish.places import Array, LocalPlane, Places, as_numbers, as_whole, euclidean, grid_layout
 
 Ids = NDArray[np.int64]
@@ -228,13 +229,7 @@ class H3Cells:
 
     @cached_property
     def _h3(self) -> Any:
-        try:
-            import h3.api.basic_int as h3
-        except ImportError:
-            raise InputError(
-                "H3 cells need the extra h3: pip install 'whereish[h3]', or take square cells"
-            ) from None
-        return h3
+        return require("h3.api.basic_int", "a grid of H3 hexagons")
 
     def of(self, lat: Array, lon: Array) -> Ids:
         """Return the index of the hexagon each point is in."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from whereish.errors import FormatError, InputError, column_names, described
 from whereish.files import unpacked_size
+from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet
-from whereish.places import Array, Places
-from whereish.places.validation import MOST_PLACES
+from whereish.places import Array, Places, normalised
 from whereish.profiles.profile import Profile
 
 SUFFIXES = ".csv, .json, .geojson or .parquet"
@@ -266,7 +266,4 @@ def _one_line(wrong: Exception) -> str:
 
 
 def _prior(prior: Array, normalise: bool) -> Array:
-    if not normalise or not np.isfinite(prior).all() or (prior < 0).any() or not prior.any():
-        return prior
-    shares = prior / prior.max()
-    return np.asarray(shares / shares.sum())
+    return normalised(prior) if normalise else prior

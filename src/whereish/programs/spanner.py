@@ -9,13 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from whereish.deadline import Deadline
 from whereish.errors import InputError
+from whereish.limits import LARGEST_DILATION
 from whereish.places import Array, Immutable, as_metric, as_number, readonly
 
 # Three places on a line make the long pair redundant, but their distances add up only to the
 # last digits. A detour this small (a tenth of a micrometre in a kilometre) is no detour.
 COLLINEAR_TOLERANCE = 1e-10
 _BATCH = 4096
-LARGEST_DILATION = 1e6
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from whereish.deadline import Deadline
 from whereish.errors import InputError, SolveError, described
 from whereish.places import Array, as_number
 from whereish.programs import LinearProgram, dual
@@ -137,16 +138,14 @@ def attempts(
     ways: tuple[tuple[str, str], ...] = AUTO if solver == "auto" else ((solver, "primal"),)
     if form is not None:
         ways = tuple(dict.fromkeys((name, form) for name, _ in ways))
-    start = time.perf_counter()
+    deadline = Deadline(time_limit_s)
     for number, (name, stated) in enumerate(ways):
-        spent = time.perf_counter() - start if number else 0.0
-        left = None if time_limit_s is None else time_limit_s - spent
         try:
-            if left is not None and left <= 0:
-                raise SolveError(f"{solver} ran out of its {time_limit_s:g} s")
-            yield _solve(program, name, stated, left)
+            if number:
+                deadline.check(f"after {number} of the {len(ways)} ways of {solver}")
+            yield _solve(program, name, stated, deadline.seconds if number else time_limit_s)
         except SolveError:
-            if number == len(ways) - 1 or (left is not None and left <= 0):
+            if number == len(ways) - 1 or deadline.passed:
                 raise
 
 

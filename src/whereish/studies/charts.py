@@ -140,7 +140,8 @@ def _figure_4(rows: list[Row]) -> Any:
     axis.set_xlabel("epsilon (per km): more private to the left")
     axis.set_ylabel("quality loss (km)")
     axis.set_title(
-        "Quality loss at equal privacy: a point a person, lines through medians", loc="left"
+        "Quality loss at equal privacy: one point for each person, lines join the medians",
+        loc="left",
     )
     axis.legend(frameon=False)
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import whereish as wh
 from serving import recipe
 from whereish.cli import app
-from whereish.spec import Recipe
+from whereish.spec import BuildSpec
 
 
 def broken(**changes: Any) -> dict[str, Any]:
@@ -92,7 +94,7 @@ CASES: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("document", "field"), CASES)
 def test_what_is_wrong_is_named(document: Any, field: str) -> None:
     with pytest.raises(wh.InputError) as wrong:
-        Recipe.from_json(json.dumps(document))
+        BuildSpec.from_json(json.dumps(document))
     assert wrong.value.field == field
     assert re.search(r"must|not known", str(wrong.value))
 
@@ -128,19 +130,19 @@ def test_a_matrix_that_is_no_metric_is_refused_when_it_is_read(
     }  # fmt: skip
     # A loss may be zero between different places, a distance may not.
     if flaw == "none" or (flaw == "zero" and metric == "quality_metric"):
-        Recipe.from_document(document)
+        BuildSpec.from_document(document)
         return
     with pytest.raises(wh.InputError) as wrong:
-        Recipe.from_document(document)
+        BuildSpec.from_document(document)
     assert wrong.value.field == f"{metric}.matrix"
     assert not re.search(r"\d\.\d", str(wrong.value)), "no number of the matrix"
 
 
 def test_one_number_of_items_is_said_once() -> None:
     with pytest.raises(wh.InputError, match=r"must have 3 items, got 1$"):
-        Recipe.from_document(broken(privacy_metric={"matrix": [[0]]}))
+        BuildSpec.from_document(broken(privacy_metric={"matrix": [[0]]}))
     with pytest.raises(wh.InputError, match=r"must have 2 to 10,000 items, got 0$"):
-        Recipe.from_document(broken(places__xy_km=[]))
+        BuildSpec.from_document(broken(places__xy_km=[]))
 
 
 @pytest.mark.parametrize(
@@ -149,11 +151,13 @@ def test_one_number_of_items_is_said_once() -> None:
         b"", b"{", b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"NaN", b'{"prior": NaN}',
         b'{"prior": [Infinity]}', b'{"prior": ' + b"1" * 1_000_000 + b"}",
         b'{"prior": [1], "prior": [1]}', b'{"places": {"xy_km": [], "xy_km": []}}', b"nul",
+        b'{"\\ud800": 1}', b'{"places": {"\\ud800": 1}, "prior": [1], "epsilon_per_km": 1}',
+        b'{"self": 1}', b'{"places": "\\ud800", "prior": [1], "epsilon_per_km": "\\ud800"}',
     ],
 )  # fmt: skip
 def test_what_is_not_a_document_is_refused(text: bytes) -> None:
     with pytest.raises(wh.InputError) as wrong:
-        Recipe.from_json(text)
+        BuildSpec.from_json(text)
     assert wrong.value.field is not None
 
 
@@ -182,7 +186,7 @@ def test_no_number_of_anybody_is_repeated(
     if flaw == 5:
         document["places"] = {"xy_km": points, str(degrees[0]): 1}
     try:
-        made = Recipe.from_json(json.dumps(document))
+        made = BuildSpec.from_json(json.dumps(document))
     except wh.InputError as wrong:
         said = f"{wrong} {wrong.field}"
         for number in (*prior, *degrees):
@@ -220,7 +224,111 @@ def test_a_recipe_builds_what_the_library_builds(more: dict[str, Any]) -> None:
         expected = wh.planar_laplace(places, 1.07)
     else:
         expected = wh.optimal(places, prior, 1.07, **options)
-    assert np.array_equal(Recipe.from_document(document).build().counts, expected.counts)
+    assert np.array_equal(BuildSpec.from_document(document).build().counts, expected.counts)
+
+
+def test_python_objects_are_taken_as_they_are() -> None:
+    """A spec is read from Python, too: places, arrays, a matrix, in any order of the fields."""
+    document = recipe(9)
+    xy = np.array(document["places"]["xy_km"])
+    places = wh.Places.from_xy(xy)
+    spec = wh.BuildSpec(
+        epsilon_per_km=1.07,
+        prior=np.array(document["prior"]),
+        privacy_metric=wh.euclidean(places),
+        outputs=(0, 4),
+        places=places,
+    )
+    expected = wh.optimal(places, document["prior"], 1.07, outputs=[0, 4])
+    assert np.allclose(spec.build().matrix, expected.matrix, atol=1e-6)
+    with pytest.raises(ValueError, match="frozen"):
+        spec.places = places
+    assert repr(spec) == "BuildSpec(method='exact')"
+    shown = io.StringIO()
+    Console(file=shown).print(spec, str(spec), f"{spec}", f"{spec!r}")
+    assert "array" not in shown.getvalue()
+    assert "Places" not in shown.getvalue()
+
+
+def test_a_change_is_validated() -> None:
+    spec = BuildSpec.from_document(recipe(3))
+    assert spec.changed(dilation=1.5).dilation == 1.5
+    assert spec.dilation == 1.0
+    for field, value in (("dilation", 0.5), ("form", "sideways"), ("outputs", [7])):
+        with pytest.raises(wh.InputError) as wrong:
+            spec.changed(**{field: value})
+        assert wrong.value.field == field
+    with pytest.raises(wh.InputError, match="form must be left out with the structured"):
+        spec.changed(form="dual", solver="structured")
+    with pytest.raises(wh.InputError, match="outputs must be left out with tight-constraints"):
+        spec.changed(method="tight-constraints", outputs=[0])
+
+
+def test_options_are_shared_by_people() -> None:
+    options = wh.BuildOptions(epsilon_per_km=1.07, dilation=1.1)
+    document = recipe(6, dilation=1.1)
+    places = wh.Places.from_xy(document["places"]["xy_km"])
+    spec = options.for_person(places, np.array(document["prior"]))
+    expected = BuildSpec.from_document(document).build()
+    assert np.array_equal(spec.build().counts, expected.counts)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"dilation": 1.2},
+        {"solver": "highs-ipm", "form": "dual"},
+        {"method": "exponential", "outputs": [1, 2]},
+        {"method": "closed-form"},
+        {"privacy_metric": {"edges": [[0, 1, 1.5], [1, 2, 2.0], [2, 3, 1.0], [3, 4, 1.0]]}},
+    ],
+    ids=str,
+)
+def test_a_file_tells_what_was_asked_for(more: dict[str, Any], tmp_path: Path) -> None:
+    """What its header holds is enough to build it again."""
+    asked = BuildSpec.from_document(recipe(5, **more))
+    wh.save_mechanism(tmp_path / "k.whereish", asked.build(), asked.prior)
+    mechanism, prior = wh.load_mechanism(tmp_path / "k.whereish")
+    assert prior is not None
+    told = BuildSpec.from_mechanism(mechanism, prior)
+    assert (told.method, told.dilation) == (asked.method, asked.dilation)
+    assert told.epsilon_per_km == asked.epsilon_per_km
+    assert told.outputs == asked.outputs
+    if asked.form is not None:
+        assert (told.solver, told.form) == (asked.solver, asked.form)
+    again = told.build()
+    assert np.abs(again.matrix - mechanism.matrix).max() < 1e-5
+
+
+def test_the_old_name_still_works() -> None:
+    from whereish.recipes import Recipe
+
+    assert Recipe is BuildSpec
+
+
+def test_no_error_of_pydantic_is_chained() -> None:
+    """It would hold what came: a traceback may be logged."""
+    with pytest.raises(wh.InputError) as wrong:
+        BuildSpec.from_document(broken(epsilon_per_km=-1, prior=[0.123456, 0.5, 0.5]))
+    assert wrong.value.__context__ is None
+    assert wrong.value.__cause__ is None
+
+
+def test_the_schema_says_what_is_validated() -> None:
+    """Every field is in it, with its bounds; fields with a default may be left out."""
+    schema = BuildSpec.json_schema()
+    assert schema["properties"].keys() == BuildSpec.model_fields.keys()
+    assert set(schema["required"]) == {"places", "prior", "epsilon_per_km"}
+    assert schema["additionalProperties"] is False
+    for field, told in schema["properties"].items():
+        for end in ("minimum", "maximum"):
+            if end not in told:
+                continue
+            BuildSpec.from_document(broken(**{field: told[end]}))
+            beyond = told[end] * (1.1 if end == "maximum" else 0.9) or -0.1
+            with pytest.raises(wh.InputError) as wrong:
+                BuildSpec.from_document(broken(**{field: beyond}))
+            assert wrong.value.field == field
 
 
 def test_the_command_line_gives_the_same_counts(tmp_path: Path) -> None:
@@ -243,6 +351,6 @@ def test_the_command_line_gives_the_same_counts(tmp_path: Path) -> None:
     flags = ["build", str(tmp_path / "me.json"), "-o", str(tmp_path / "b.whereish")]
     done = CliRunner().invoke(app, flags)
     assert done.exit_code == 0, done.output
-    expected = Recipe.from_document(document).build().counts
+    expected = BuildSpec.from_document(document).build().counts
     for name in ("a", "b"):
         assert np.array_equal(wh.load_mechanism(tmp_path / f"{name}.whereish")[0].counts, expected)

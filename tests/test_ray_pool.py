@@ -22,13 +22,13 @@ from serving import Served, recipe, serving, wait_for, wait_until
 from test_secrecy import SHARE, contents, found_in
 from whereish.distributed.ray_actor import PART
 from whereish.distributed.ray_pool import NO_CLUSTER, NO_CORE
-from whereish.service.workers.pool import Worker
+from whereish.service.workers.worker import LocalWorker
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'whereish[cluster]'")
 
 pytestmark = pytest.mark.xdist_group("heavy")
-OUTPOST, WORKER, ENVOY = (
-    "ray::Outpost",
+ACTOR, WORKER, GATEWAY = (
+    "ray::RayActor",
     "whereish.service.workers.process",
     "whereish.distributed.ray_gateway",
 )
@@ -77,7 +77,7 @@ def solves(client: httpx.Client) -> str:
 
 def seen_to_die(service: Served, times: int) -> bool:
     """Tell whether a worker was seen to die over a job so often, and no oftener."""
-    return sum("once more" in line for line in list(service.log)) == times
+    return sum("trying again" in line for line in list(service.log)) == times
 
 
 def commands(service: Served) -> list[str]:
@@ -96,7 +96,7 @@ def test_what_is_solved_there_is_what_is_solved_here(nodes: Nodes, tmp_path: Pat
             file.write_bytes(client.get(f"/v1/mechanisms/{job}/file").content)
             assert wh.audit_file(file)["certified"]
             body = json.dumps(document).encode()
-            here = Worker().solve(body, 8.0, 120.0, lambda far: None, lambda: True)
+            here = LocalWorker().solve(body, 8.0, 120.0, lambda far: None, lambda: True)
             assert here.file is not None
             assert here.result is not None
             there = wh.load_mechanism(file)[0].counts
@@ -108,7 +108,7 @@ def test_what_is_solved_there_is_what_is_solved_here(nodes: Nodes, tmp_path: Pat
         assert (told["state"], told["error"]["field"]) == ("failed", "privacy_metric.edges")
         started = commands(service)
         assert service.stop() == 0
-    assert [ENVOY in command for command in started] == [True], started
+    assert [GATEWAY in command for command in started] == [True], started
     assert not [line for line in service.log if "Traceback" in line]
     wait_until(lambda: not nodes.processes(WORKER))
 
@@ -119,11 +119,11 @@ def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
     with serving(tmp_path, "--cluster", nodes.address, "--log-level", "debug") as service:
         with service.client() as client:
             job = post(client, secret(150))
-            for deaths, killed in enumerate((OUTPOST, WORKER, ENVOY)):
+            for deaths, killed in enumerate((ACTOR, WORKER, GATEWAY)):
                 wait_until(partial(seen_to_die, service, deaths))
                 wait_until(lambda: state(client, job)["progress"] is not None)
-                # The envoy is the server's own, the only process that it has started.
-                found = service.workers() if killed == ENVOY else nodes.processes(killed)
+                # The gateway is the only process that the server has started.
+                found = service.workers() if killed == GATEWAY else nodes.processes(killed)
                 assert found
                 for pid in found:
                     os.kill(pid, signal.SIGKILL)
@@ -133,9 +133,9 @@ def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
             wait_for(client, post(client, secret(150) | {"privacy_metric": {"edges": edges}}))
         service.stop()
     assert told["state"] == "done", told
-    assert seen_to_die(service, 2), "an envoy's end is no job's fault"
+    assert seen_to_die(service, 2), "the end of a gateway must not count as a death"
     said = contents(nodes.folder)
-    assert OUTPOST.removeprefix("ray::").encode() in said, "these are not Ray's logs"
+    assert ACTOR.removeprefix("ray::").encode() in said, "these are not Ray's logs"
     assert not found_in(said)
     assert not found_in("".join(service.log).encode())
 
@@ -165,7 +165,7 @@ def test_who_waits_for_a_core_says_so_and_can_be_cancelled(nodes: Nodes, tmp_pat
         assert wait_for(client, small)["state"] == "done"
         assert state(client, run[1])["progress"] is not None
         service.kill()
-    wait_until(lambda: not nodes.processes(OUTPOST) and not nodes.processes(WORKER))
+    wait_until(lambda: not nodes.processes(ACTOR) and not nodes.processes(WORKER))
 
 
 def test_a_cluster_that_goes_away_and_comes_back(nodes: Nodes, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``whereish paper``: the paper's evaluation, every figure and table, as one command."""
+"""``whereish reproduce``: the paper's evaluation, every figure and table, as one command."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson
+from whereish.cli.completion import one_of
 from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.options import AsJson
 from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number, as_whole
@@ -36,64 +37,138 @@ _QUICK = Design(
 _QUICK_CHOICE = {"users": 24, "days": 45, "places": 25, "at_least": 10}
 
 
+_DATA, _PEOPLE, _LEVELS = "The data", "People and places", "Levels and dilations"
+
+
 @command
-def paper(
+def reproduce(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="A new folder, or that of a run to go on with.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="A new folder, or that of a stopped run.",
+            rich_help_panel="Output",
+        ),
     ],
     dataset: Annotated[
-        str, typer.Option(help="One of: " + ", ".join(DATASETS) + ".")
+        str,
+        typer.Option(
+            metavar="NAME", help="The traces: " + ", ".join(DATASETS) + ".",
+            autocompletion=one_of(DATASETS), rich_help_panel=_DATA,
+        ),
     ] = "synthetic",
-    data: Annotated[Path | None, typer.Option(help="The folder of GeoLife or T-Drive.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="The folder of GeoLife or T-Drive.", rich_help_panel=_DATA
+        ),
+    ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small version: fewer people, places and levels.")
+        bool,
+        typer.Option(
+            "--quick", help="A small version: fewer people, places and levels.",
+            rich_help_panel=_DATA,
+        ),
     ] = False,
-    epsilon: Annotated[float, typer.Option(help="Level of the comparison, per km.")] = 1.07,
-    dilation: Annotated[float, typer.Option(help="Dilation of the comparison.")] = 1.05,
-    epsilons: Annotated[
-        str | None, typer.Option(help="Levels of Figure 4, like 0.5,1.07,2.")
-    ] = None,
-    dilations: Annotated[
-        str | None, typer.Option(help="Dilations of Figure 5, like 1,1.05,1.1.")
-    ] = None,
-    places: Annotated[int | None, typer.Option(help="How many places.")] = None,
-    cell: Annotated[str, typer.Option(help="Size of the cells.")] = "658m x 712m",
+    seed: Annotated[
+        int, typer.Option(help="The seed of the city, the taxis and the draws.",
+                          rich_help_panel=_DATA)
+    ] = 0,
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache", help="Do not keep counts of the traces for the next run.",
+            rich_help_panel=_DATA,
+        ),
+    ] = False,
     users: Annotated[
-        int | None, typer.Option(help="People of the city, or taxis drawn (5 % of them).")
+        int | None,
+        typer.Option(
+            help="People of the synthetic city, or taxis drawn. If not given: 5% of the taxis.",
+            rich_help_panel=_PEOPLE,
+        ),
     ] = None,
-    days: Annotated[int | None, typer.Option(help="Days of the city.")] = None,
-    at_least: Annotated[int | None, typer.Option(help="Points needed in every period.")] = None,
+    days: Annotated[
+        int | None, typer.Option(help="Days of the synthetic city.", rich_help_panel=_PEOPLE)
+    ] = None,
+    places: Annotated[
+        int | None, typer.Option(help="How many places.", rich_help_panel=_PEOPLE)
+    ] = None,
+    cell: Annotated[
+        str, typer.Option(metavar="SIZE", help="Size of the cells.", rich_help_panel=_PEOPLE)
+    ] = "658m x 712m",
+    at_least: Annotated[
+        int | None,
+        typer.Option(help="A person needs so many points in every period.",
+                     rich_help_panel=_PEOPLE),
+    ] = None,
     top: Annotated[
-        int | None, typer.Option(help="How many regions of each count for the score.")
+        int | None,
+        typer.Option(help="So many regions of each person count for the score.",
+                     rich_help_panel=_PEOPLE),
     ] = None,
     window: Annotated[
-        int | None, typer.Option(help="Take the so many days in a row with the most traces.")
+        int | None,
+        typer.Option(help="Use the so many days in a row with the most traces.",
+                     rich_help_panel=_PEOPLE),
     ] = None,
     periods: Annotated[
-        str | None, typer.Option(help="Periods of the day, like morning=7-12,night=19-7.")
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Periods of the day, like morning=7-12,night=19-7.",
+            rich_help_panel=_PEOPLE,
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option(help="Level of the comparison, per km.", rich_help_panel=_LEVELS)
+    ] = 1.07,
+    dilation: Annotated[
+        float, typer.Option(help="Dilation of the comparison.", rich_help_panel=_LEVELS)
+    ] = 1.05,
+    epsilons: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Levels of Figure 4, like 0.5,1.07,2.", rich_help_panel=_LEVELS
+        ),
+    ] = None,
+    dilations: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Dilations of Figure 5, like 1,1.05,1.1.",
+            rich_help_panel=_LEVELS,
+        ),
     ] = None,
     table_dilations: Annotated[
-        str | None, typer.Option(help="Dilations of Table 1, like 1,1.1,1.5.")
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Dilations of Table 1, like 1,1.1,1.5.", rich_help_panel=_LEVELS
+        ),
     ] = None,
-    sizes: Annotated[str | None, typer.Option(help="Places of Table 1, like 50,75.")] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Numbers of places of Table 1, like 50,75.",
+            rich_help_panel=_LEVELS,
+        ),
+    ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(help="Seconds for each cell of Table 1.")
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="For each entry of Table 1.", rich_help_panel=_LEVELS
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Which city, which taxis, which draws.")] = 0,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Keep nothing of the traces for the next time.")
-    ] = False,
     as_json: AsJson = False,
-) -> None:
-    """Run the paper's evaluation and write its rows, figures and a report.
+) -> None:  # fmt: skip
+    """Run the paper's evaluation: rows, figures, a report.
 
-    A run that was stopped goes on where it was. Without data it is about made-up people.
+    A stopped run continues where it was. Without data, the people are made up.
     """
     check_folder(output)
-    design, choice = _asked(
-        quick, dataset, data, epsilon, dilation, epsilons, dilations, places, cell, users, days,
-        at_least, top, window, periods, sizes, table_dilations, time_limit, seed,
-    )  # fmt: skip
+    counts = {"users": users, "days": days, "places": places, "at_least": at_least, "top": top,
+              "window_days": window}  # fmt: skip
+    design = _design(
+        quick, seed, epsilon, dilation, epsilons, dilations, table_dilations, sizes, time_limit
+    )
+    choice = _choice(quick, dataset, data, seed, cell, periods, counts)
     start = time.perf_counter()
     with waiting("finding people and places") as tell:
         people = load_people(
@@ -105,8 +180,8 @@ def paper(
     expected = expected_seconds(people, design)
     say(
         f"Evaluating {len(people.cohort.users):,} people on {len(people.cohort.places):,} places "
-        f"takes roughly {_about(expected)} if nothing of it is there yet. Ctrl-C stops it, and the "
-        "same command goes on where it was."
+        f"takes roughly {_about(expected)} for a new run. Ctrl-C stops it; the same command "
+        "continues it."
     )
     with waiting("evaluating") as tell:
         made = evaluate(
@@ -114,7 +189,7 @@ def paper(
             progress=tell,
         )  # fmt: skip
     for claim in made.claims:
-        say(f"{'holds' if claim.holds else 'NOT HERE'}: {claim.name} ({claim.detail})")
+        say(f"{'holds' if claim.holds else 'does not hold here'}: {claim.name} ({claim.detail})")
     seconds = time.perf_counter() - start
     say(f"Wrote {output / 'report.html'} and {len(made.files) - 1} files in {seconds:.0f} s.")
     if as_json:
@@ -129,19 +204,12 @@ def paper(
         )
 
 
-def _asked(
-    quick: bool, dataset: str, data: Path | None, epsilon: float, dilation: float,
-    epsilons: str | None, dilations: str | None, places: int | None, cell: str,
-    users: int | None, days: int | None, at_least: int | None, top: int | None,
-    window: int | None, periods: str | None, sizes: str | None, table_dilations: str | None,
-    time_limit: float | None, seed: int,
-) -> tuple[Design, Choice]:  # fmt: skip
-    """Put together what was asked for; what was not is the paper's, or the quick version's."""
-    dataset = {"tdrive": "t-drive"}.get(dataset, dataset)
-    if dataset != "synthetic" and days is not None:
-        raise InputError(f"--days is how long made-up people live; {dataset} has its own")
-    if dataset == "geolife" and users is not None:
-        raise InputError("--users is how many people are made up or taxis drawn; GeoLife has 182")
+def _design(
+    quick: bool, seed: int, epsilon: float, dilation: float, epsilons: str | None,
+    dilations: str | None, table_dilations: str | None, sizes: str | None,
+    time_limit: float | None,
+) -> Design:  # fmt: skip
+    """Return what is evaluated; what was not given is the paper's, or the quick version's."""
     design = replace(
         _QUICK if quick else Design(), epsilon=as_epsilon(epsilon), seed=as_whole("seed", seed, 0),
         dilation=_at_least_one("dilation", dilation),
@@ -150,12 +218,10 @@ def _asked(
         levels = tuple(sorted(as_epsilon(level) for level in _numbers("epsilons", epsilons)))
         design = replace(design, epsilons=levels)
     if dilations is not None:
-        asked = sorted(_at_least_one("dilations", d) for d in _numbers("dilations", dilations))
-        design = replace(design, dilations=tuple(asked))
+        design = replace(design, dilations=_dilations("dilations", dilations))
     if table_dilations is not None:
-        given_ones = _numbers("table-dilations", table_dilations)
-        ways = sorted(_at_least_one("table-dilations", d) for d in given_ones)
-        design = replace(design, table_dilations=tuple(ways))
+        ways = _dilations("table-dilations", table_dilations)
+        design = replace(design, table_dilations=ways)
     if sizes is not None:
         counts = _numbers("sizes", sizes)
         if any(size != int(size) or size < 2 for size in counts):
@@ -163,6 +229,19 @@ def _asked(
         design = replace(design, sizes=tuple(sorted(int(size) for size in counts)))
     if time_limit is not None:
         design = replace(design, time_limit_s=as_number("time-limit", time_limit, unit="seconds"))
+    return design
+
+
+def _choice(
+    quick: bool, dataset: str, data: Path | None, seed: int, cell: str, periods: str | None,
+    counts: dict[str, int | None],
+) -> Choice:  # fmt: skip
+    """Return whose traces are evaluated, and on which places."""
+    dataset = {"tdrive": "t-drive"}.get(dataset, dataset)
+    if dataset != "synthetic" and counts["days"] is not None:
+        raise InputError(f"--days must go with --dataset synthetic: {dataset} has its own days")
+    if dataset == "geolife" and counts["users"] is not None:
+        raise InputError("--users must be left out with geolife: it has 182 people")
     sides = [length_km(side, "cell") for side in cell.split("x")]
     if len(sides) > 2:
         raise InputError(f"cell must be like 500m or 658m x 712m, got {cell!r}")
@@ -171,15 +250,17 @@ def _asked(
     )
     if periods is not None:
         choice = replace(choice, periods=_periods(periods))
-    wanted = {"users": users, "days": days, "places": places, "at_least": at_least, "top": top,
-              "window_days": window}  # fmt: skip
     small: dict[str, Any] = dict(_QUICK_CHOICE) if quick else {}
     if quick and dataset != "synthetic":
         small = {"places": 25, "at_least": 10}
-    given = {name: value for name, value in wanted.items() if value is not None}
+    given = {name: value for name, value in counts.items() if value is not None}
     for name, value in given.items():
         as_whole(name.replace("_", "-"), value, 2 if name == "places" else 1)
-    return design, replace(choice, **{**small, **given})
+    return replace(choice, **{**small, **given})
+
+
+def _dilations(name: str, text: str) -> tuple[float, ...]:
+    return tuple(sorted(_at_least_one(name, value) for value in _numbers(name, text)))
 
 
 def _about(seconds: float) -> str:
@@ -241,7 +322,7 @@ def _command(choice: Choice, design: Design, quick: bool) -> str:
         "table-dilations": _joined(design.table_dilations),
         "time-limit": design.time_limit_s,
     }
-    words = ["whereish", "paper", *(["--quick"] if quick else [])]
+    words = ["whereish", "reproduce", *(["--quick"] if quick else [])]
     for name, value in asked.items():
         if value is not None:
             words += [f"--{name}", str(value)]
