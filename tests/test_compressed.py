@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -334,3 +335,13 @@ def test_damaged_headers_of_parquet_files_are_refused_in_words(tmp_path: Path) -
             parquet.check_parquet(file, ["lat", "lon", "prior"])
             read += 1
     assert 0 < read < 1500
+
+
+def test_texts_that_share_their_beginnings_may_each_be_as_long_as_the_page() -> None:
+    """DELTA_BYTE_ARRAY, which polars reads and does not write: a header of 50 such values."""
+    plain, delta = 0, 7
+    for encoding, size in ((plain, 1000), (delta, 50 * 1000)):
+        header = bytes([0x15, 0, 0x15, 0xD0, 0x0F, 0x15, 0, 0x2C, 0x15, 100, 0x15, 2 * encoding])
+        header += b"\0\0"
+        (page,) = parquet._pages(io.BytesIO(header), {7: len(header), 9: 0})
+        assert (page.values, page.bytes) == (50, size)
