@@ -27,6 +27,15 @@ missing = frozenset(sys.argv.pop(1).split(","))
 sys.meta_path.insert(0, Missing())
 """
 _RUN = "from whereish.cli import main; main()"
+_RUN_ALL = """
+from whereish.cli import main
+for line in sys.argv[1:]:
+    sys.argv[1:] = line.split()
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code, line
+"""
 
 
 def plain(name: str) -> str:
@@ -71,15 +80,12 @@ def test_build_measure_compare_and_plot_need_no_extra(tmp_path: Path) -> None:
     weights = {(x, y): 1 + x + 2 * y for x in range(2) for y in range(3)}
     rows = [f"{x},{y},{w / sum(weights.values())}" for (x, y), w in weights.items()]
     (tmp_path / "me.csv").write_text("\n".join(["x_km,y_km,prior", *rows]) + "\n")
-    for arguments in (
-        ["build", "me.csv", "--epsilon", "1", "-o", "k.whereish"],
-        ["measure", "k.whereish", "--prior", "me.csv"],
-        ["audit", "k.whereish"],
-        ["compare", "me.csv", "--epsilon", "1"],
-        ["plot", "k.whereish", "--prior", "me.csv", "-o", "k.png"],
-    ):
-        done = run_in_core(_RUN, *arguments, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+    commands = (
+        "build me.csv --epsilon 1 -o k.whereish", "measure k.whereish --prior me.csv",
+        "audit k.whereish", "compare me.csv --epsilon 1", "plot k.whereish --prior me.csv -o k.png",
+    )  # fmt: skip
+    done = run_in_core(_RUN_ALL, *commands, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "k.png").stat().st_size > 1000
 
 

@@ -12,9 +12,10 @@ import strategies as some
 import whereish as wh
 from whereish.plotting import draw_comparison, draw_mechanism, draw_profile, pictures
 
-# Columns and rows of a grid, in cells of so many km: square, flat, tall, one row, one column, tiny.
-SHAPES = [(5, 5, 0.7), (12, 2, 0.7), (2, 12, 0.7), (30, 1, 1.0), (1, 30, 1.0), (2, 2, 0.001),
-          (3, 3, 60.0)]  # fmt: skip
+# Columns and rows of a grid, and the side of a cell in km: square, flat; slow: tall, one row, one
+# column, tiny, large. Together they take twenty seconds.
+_SLOW = [(2, 12, 0.7), (30, 1, 1.0), (1, 30, 1.0), (2, 2, 0.001), (3, 3, 60.0)]
+SHAPES = [(5, 5, 0.7), (12, 2, 0.7), *(pytest.param(s, marks=pytest.mark.slow) for s in _SLOW)]
 
 
 @pytest.fixture

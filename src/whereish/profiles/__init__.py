@@ -36,13 +36,7 @@ from whereish.profiles.regions import (
     as_cell_km,
 )
 from whereish.profiles.synthetic_city import SyntheticCity
-from whereish.profiles.tables import (
-    check_profile_file,
-    check_profiles_target,
-    read_profile,
-    write_profile,
-    write_profiles,
-)
+from whereish.profiles.tables import read_profile
 from whereish.profiles.visits import (
     ALL_DAY,
     COUNTS,
@@ -52,6 +46,12 @@ from whereish.profiles.visits import (
     as_period,
     count_visits,
     traces_by_file,
+)
+from whereish.profiles.writing import (
+    check_profile_file,
+    check_profiles_target,
+    write_profile,
+    write_profiles,
 )
 
 __all__ = [

@@ -1,11 +1,9 @@
-"""Profiles in files: a table of places with a prior, or GeoJSON regions; read and written."""
+"""Read profiles from files: a table of places with a prior, or GeoJSON regions."""
 
 from __future__ import annotations
 
-import io
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +12,15 @@ import numpy as np
 
 from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError, column_names, described
-from whereish.files import check_writable, new_folder, write_whole
 from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet, reading_parquet
 from whereish.places import Array, Places, normalised
 from whereish.profiles.profile import Profile
 
-_KINDS = ".csv, .json, .geojson or .parquet"
-_CELL = ("width_km", "height_km")
+SUFFIXES = ".csv, .json, .geojson or .parquet"
+CELL_COLUMNS = ("width_km", "height_km")
 _COORDINATES = (("x_km", "y_km"), ("lat", "lon"))
-NEEDED = frozenset(("user", "x_km", "y_km", "lat", "lon", "prior", *_CELL))
+NEEDED = frozenset(("user", "x_km", "y_km", "lat", "lon", "prior", *CELL_COLUMNS))
 
 
 def read_profile(path: str | Path, *, normalise: bool = False, user: str | None = None) -> Profile:
@@ -68,149 +65,13 @@ def read_profile(path: str | Path, *, normalise: bool = False, user: str | None 
             return from_columns(_parquet_columns(file, user), normalise)
         if kind in (".json", ".geojson"):
             return _from_json(_load_json(file), normalise, user)
-        raise FormatError(f"the name must end in {_KINDS}")
+        raise FormatError(f"the name must end in {SUFFIXES}")
     except FormatError as wrong:
         raise FormatError(f"profile {file}: {_one_line(wrong)}") from wrong
     except InputError as wrong:
         raise InputError(f"profile {file}: {_one_line(wrong)}") from wrong
     except OSError as wrong:
         raise InputError(f"profile {file} cannot be read: {wrong.strerror}") from wrong
-
-
-def write_profile(path: str | Path, profile: Profile) -> None:
-    """Write a profile to a file that only its owner may read, whole or not at all.
-
-    Parameters
-    ----------
-    path
-        ``.csv``, ``.json`` or ``.parquet`` for a table, ``.geojson`` for the regions.
-    """
-    if not isinstance(profile, Profile):
-        raise InputError(f"a profile is needed, got {type(profile).__name__}")
-    if not isinstance(path, str | Path):
-        raise InputError(f"a profile's file must be named, got {described(path)}")
-    write_whole(path, _content(check_profile_file(path), profile), private=True)
-
-
-def check_profile_file(path: str | Path) -> str:
-    """Return the kind of file a profile would be written to, if it can be."""
-    kind = Path(path).suffix.lower()
-    if kind not in (".csv", ".json", ".parquet", ".geojson"):
-        raise InputError(f"a profile's file must end in {_KINDS}, got {Path(path).name!r}")
-    check_writable(path)
-    return kind
-
-
-def check_profiles_target(path: str | Path) -> None:
-    """Raise InputError unless the profiles of many people can be written there."""
-    if Path(path).suffix.lower() in (".csv", ".json", ".geojson"):
-        raise InputError(
-            f"the profiles of many people go to a folder or a .parquet file, got {path}"
-        )
-    if Path(path).suffix.lower() == ".parquet":
-        check_writable(path)
-        return
-    try:
-        taken = Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir()))
-    except OSError as wrong:
-        raise InputError(f"output cannot be made a folder: {wrong.strerror}") from None
-    if taken:
-        raise InputError(f"output must be a new or empty folder or a .parquet file, got {path}")
-
-
-def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
-    """Write the profiles of many people: a folder of CSV files, or one Parquet table.
-
-    Parameters
-    ----------
-    path
-        A new folder, which only its owner may enter and which gets a file a person; or a
-        ``.parquet`` file, whose column ``user`` says whose each row is.
-    """
-    import polars as pl
-
-    if not profiles:
-        raise InputError("profiles must hold at least one person's, got none")
-    check_profiles_target(path)
-    if Path(path).suffix.lower() == ".parquet":
-        parts = [
-            pl.DataFrame({"user": [user] * len(who.places), **_as_columns(who)})
-            for user, who in profiles.items()
-        ]
-        whole = io.BytesIO()
-        pl.concat(parts).write_parquet(whole)
-        write_whole(path, whole.getvalue(), private=True)
-        return
-    with new_folder(path, private=True) as folder:
-        for name, who in zip(_file_names(list(profiles)), profiles.values(), strict=True):
-            write_whole(folder / f"{name}.csv", _content(".csv", who), private=True)
-
-
-def _file_names(users: list[str]) -> list[str]:
-    """Return a name that any disk takes for everybody, and no name twice."""
-    taken: set[str] = set()
-    names = []
-    for user in users:
-        plain = re.sub(r"[^\w-]+", "_", user).encode()[:100].decode(errors="ignore") or "_"
-        name, number = plain, 1
-        while name.lower() in taken:
-            number += 1
-            name = f"{plain}-{number}"
-        taken.add(name.lower())
-        names.append(name)
-    return names
-
-
-def _as_columns(profile: Profile) -> dict[str, Any]:
-    places = profile.places
-    names, points = (
-        (("x_km", "y_km"), places.xy) if places.latlon is None else (("lat", "lon"), places.latlon)
-    )
-    columns: dict[str, Any] = dict(zip(names, points.T, strict=True))
-    columns["prior"] = profile.prior
-    if places.cell_km is not None:
-        columns |= {n: [km] * len(places) for n, km in zip(_CELL, places.cell_km, strict=True)}
-    return columns
-
-
-def _content(kind: str, profile: Profile) -> bytes:
-    import polars as pl
-
-    if kind == ".geojson":
-        return _as_geojson(profile)
-    table = pl.DataFrame(_as_columns(profile))
-    if kind == ".json":
-        return (json.dumps(table.to_dicts(), indent=1) + "\n").encode()
-    stream = io.BytesIO()
-    if kind == ".csv":
-        table.write_csv(stream)
-    else:
-        table.write_parquet(stream)
-    return stream.getvalue()
-
-
-def _as_geojson(profile: Profile) -> bytes:
-    from shapely.geometry import Point, Polygon, mapping
-
-    places = profile.places
-    if places.latlon is None:
-        raise InputError("GeoJSON needs places on the earth, got places in a plane: write .csv")
-    about: dict[str, float] = {}
-    shapes: Sequence[Any] = [Point(lon, lat) for lat, lon in places.latlon]
-    if profile.regions is not None:
-        shapes = profile.regions
-    elif places.cell_km is not None and places.plane is not None:
-        about = dict(zip(_CELL, places.cell_km, strict=True))
-        corner = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * places.cell_km / 2
-        rings = [places.plane.to_latlon(centre + corner)[:, ::-1] for centre in places.xy]
-        shapes = [Polygon(ring) for ring in rings]
-    if any(_width(shape) > 180 for shape in shapes):
-        raise InputError("GeoJSON has no shapes across the date line: write .csv")
-    features = [
-        {"type": "Feature", "properties": {"prior": share, **about}, "geometry": mapping(shape)}
-        for share, shape in zip(profile.prior.tolist(), shapes, strict=True)
-    ]
-    return json.dumps({"type": "FeatureCollection", "features": features}).encode()
 
 
 def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
@@ -319,8 +180,8 @@ def from_columns(
     points = np.column_stack([_numbers(first, columns[first]), _numbers(second, columns[second])])
     prior = _prior(_numbers("prior", columns["prior"]), normalise)
     places = Places.from_xy(points) if first == "x_km" else Places.from_latlon(points)
-    if all(name in columns for name in _CELL):
-        sizes = np.column_stack([_numbers(name, columns[name]) for name in _CELL])
+    if all(name in columns for name in CELL_COLUMNS):
+        sizes = np.column_stack([_numbers(name, columns[name]) for name in CELL_COLUMNS])
         if (sizes != sizes[0]).any() or (sizes <= 0).any():
             raise FormatError("width_km and height_km must be positive and the same in every row")
         places = replace(places, cell_km=(float(sizes[0, 0]), float(sizes[0, 1])))
@@ -350,7 +211,7 @@ def _from_geojson(features: Any, normalise: bool) -> Profile:
             raise FormatError(f"feature {number} has no geometry that can be read") from None
         if region.is_empty or not region.is_valid:
             raise FormatError(f"feature {number}: the geometry is empty or crosses itself")
-        if any(_width(part) > 180 for part in getattr(region, "geoms", [region])):
+        if any(width_degrees(part) > 180 for part in getattr(region, "geoms", [region])):
             raise FormatError(
                 f"feature {number} spans more than 180 degrees of longitude: where it crosses the "
                 "date line, split it there into two parts (RFC 7946)"
@@ -359,7 +220,7 @@ def _from_geojson(features: Any, normalise: bool) -> Profile:
         regions.append(region)
         known = properties if isinstance(properties, dict) else {}
         priors.append(known.get("prior"))
-        sizes.append(tuple(known.get(name) for name in _CELL))
+        sizes.append(tuple(known.get(name) for name in CELL_COLUMNS))
     cells = len(set(sizes)) == 1 and all(isinstance(side, int | float) for side in sizes[0])
     # The middle of a cell; of any other shape, some point inside.
     points = [region.centroid if cells else region.representative_point() for region in regions]
@@ -370,7 +231,8 @@ def _from_geojson(features: Any, normalise: bool) -> Profile:
     return Profile(places, prior, tuple(regions))
 
 
-def _width(part: Any) -> float:
+def width_degrees(part: Any) -> float:
+    """Return how many degrees of longitude a shape spans."""
     west, _, east, _ = part.bounds
     return float(east - west)
 

@@ -1,0 +1,155 @@
+"""Write profiles to files: a table of places with a prior, or GeoJSON regions."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whereish.errors import InputError, described
+from whereish.files import check_writable, new_folder, write_whole
+from whereish.profiles.profile import Profile
+from whereish.profiles.tables import CELL_COLUMNS, SUFFIXES, width_degrees
+
+
+def write_profile(path: str | Path, profile: Profile) -> None:
+    """Write a profile to a file that only its owner may read, completely or not at all.
+
+    Parameters
+    ----------
+    path
+        ``.csv``, ``.json`` or ``.parquet`` for a table, ``.geojson`` for the regions.
+    """
+    if not isinstance(profile, Profile):
+        raise InputError(f"a profile is needed, got {type(profile).__name__}")
+    if not isinstance(path, str | Path):
+        raise InputError(f"a profile's file must be named, got {described(path)}")
+    write_whole(path, _content(check_profile_file(path), profile), private=True)
+
+
+def check_profile_file(path: str | Path) -> str:
+    """Return the suffix of the file for a profile, if it can be written."""
+    kind = Path(path).suffix.lower()
+    if kind not in (".csv", ".json", ".parquet", ".geojson"):
+        raise InputError(f"a profile's file must end in {SUFFIXES}, got {Path(path).name!r}")
+    check_writable(path)
+    return kind
+
+
+def check_profiles_target(path: str | Path) -> None:
+    """Raise InputError unless the profiles of many people can be written there."""
+    if Path(path).suffix.lower() in (".csv", ".json", ".geojson"):
+        raise InputError(
+            f"the profiles of many people go to a folder or a .parquet file, got {path}"
+        )
+    if Path(path).suffix.lower() == ".parquet":
+        check_writable(path)
+        return
+    try:
+        taken = Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir()))
+    except OSError as wrong:
+        raise InputError(f"output cannot be made a folder: {wrong.strerror}") from None
+    if taken:
+        raise InputError(f"output must be a new or empty folder or a .parquet file, got {path}")
+
+
+def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
+    """Write the profiles of many people: a folder of CSV files, or one Parquet table.
+
+    Parameters
+    ----------
+    path
+        A new folder, which only its owner may enter, for a file for each person; or a
+        ``.parquet`` file, whose column ``user`` names the person of each row.
+    """
+    import polars as pl
+
+    if not profiles:
+        raise InputError("profiles must hold at least one person's, got none")
+    check_profiles_target(path)
+    if Path(path).suffix.lower() == ".parquet":
+        parts = [
+            pl.DataFrame({"user": [user] * len(who.places), **_as_columns(who)})
+            for user, who in profiles.items()
+        ]
+        stream = io.BytesIO()
+        pl.concat(parts).write_parquet(stream)
+        write_whole(path, stream.getvalue(), private=True)
+        return
+    with new_folder(path, private=True) as folder:
+        for name, who in zip(_file_names(list(profiles)), profiles.values(), strict=True):
+            write_whole(folder / f"{name}.csv", _content(".csv", who), private=True)
+
+
+def _file_names(users: list[str]) -> list[str]:
+    """Return a name for each person that any file system takes, and no name twice."""
+    taken: set[str] = set()
+    names = []
+    for user in users:
+        plain = re.sub(r"[^\w-]+", "_", user).encode()[:100].decode(errors="ignore") or "_"
+        name, number = plain, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{plain}-{number}"
+        taken.add(name.lower())
+        names.append(name)
+    return names
+
+
+def _as_columns(profile: Profile) -> dict[str, Any]:
+    places = profile.places
+    names, points = (
+        (("x_km", "y_km"), places.xy) if places.latlon is None else (("lat", "lon"), places.latlon)
+    )
+    columns: dict[str, Any] = dict(zip(names, points.T, strict=True))
+    columns["prior"] = profile.prior
+    if places.cell_km is not None:
+        columns |= {
+            n: [km] * len(places) for n, km in zip(CELL_COLUMNS, places.cell_km, strict=True)
+        }
+    return columns
+
+
+def _content(kind: str, profile: Profile) -> bytes:
+    import polars as pl
+
+    if kind == ".geojson":
+        return _as_geojson(profile)
+    table = pl.DataFrame(_as_columns(profile))
+    if kind == ".json":
+        return (json.dumps(table.to_dicts(), indent=1) + "\n").encode()
+    stream = io.BytesIO()
+    if kind == ".csv":
+        table.write_csv(stream)
+    else:
+        table.write_parquet(stream)
+    return stream.getvalue()
+
+
+def _as_geojson(profile: Profile) -> bytes:
+    from shapely.geometry import Point, Polygon, mapping
+
+    places = profile.places
+    if places.latlon is None:
+        raise InputError("GeoJSON needs places on the earth, got places in a plane: write .csv")
+    about: dict[str, float] = {}
+    shapes: Sequence[Any] = [Point(lon, lat) for lat, lon in places.latlon]
+    if profile.regions is not None:
+        shapes = profile.regions
+    elif places.cell_km is not None and places.plane is not None:
+        about = dict(zip(CELL_COLUMNS, places.cell_km, strict=True))
+        corner = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * places.cell_km / 2
+        rings = [places.plane.to_latlon(centre + corner)[:, ::-1] for centre in places.xy]
+        shapes = [Polygon(ring) for ring in rings]
+    if any(width_degrees(shape) > 180 for shape in shapes):
+        raise InputError("GeoJSON has no shapes across the date line: write .csv")
+    features = [
+        {"type": "Feature", "properties": {"prior": share, **about}, "geometry": mapping(shape)}
+        for share, shape in zip(profile.prior.tolist(), shapes, strict=True)
+    ]
+    return json.dumps({"type": "FeatureCollection", "features": features}).encode()
