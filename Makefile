@@ -1,16 +1,20 @@
-# Two commands do everything on a machine with Python 3.11+, make and apt: make demo, make test.
+# Two commands do everything on a machine with Python 3.11+, make and apt: make demo and make test.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+# Two states of one environment: what `make demo` needs, and all that the tests need.
+BASE := $(VENV)/.base
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
 PAGE := src/whereish/service/page/vendor/stamp
 
 .PHONY: demo serve test quick fresh check bench format clean system pins sbom
 
-demo: $(READY)
+demo: $(BASE)
 	$(BIN)/whereish demo -o demo
+	@echo "make serve installs what the service needs, and starts it with its page."
 
 serve: $(READY) $(PAGE)
 	$(BIN)/whereish serve
@@ -39,24 +43,24 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Pins of versions and hashes, made anew (needs uv, which is installed beside the environment).
+# Write all pins again (needs uv, which gets an environment next to the project's).
 pins: $(READY)
 	$(PYTHON) -m venv $(VENV)/pins && $(VENV)/pins/bin/python -m pip install --quiet uv
 	$(VENV)/pins/bin/python tools/pins.py
 
-# A software bill of materials of what an installed service consists of.
+# Write a software bill of materials: every package of an installed service.
 sbom: $(READY)
 	$(BIN)/python tools/sbom.py
 
 clean:
 	rm -rf $(VENV) demo whereish-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist src/whereish/service/page/vendor
 
-# Other people's code for the page comes from npm; it is built with the package, too.
+# The page's libraries come from npm. Building the package does the same.
 $(PAGE): hatch_build.py src/whereish/service/page/vendor.sha256 src/whereish/service/page/package-lock.json clients/js/whereish.js $(wildcard clients/js/whereish/*.js) | $(READY)
 	$(BIN)/python hatch_build.py
 	touch $@
 
-# A browser and PostgreSQL are Debian's. Where they may not be installed, their tests are left out.
+# The browser and PostgreSQL come from Debian. Where they cannot be installed, their tests are skipped.
 system:
 	@command -v chromium >/dev/null 2>&1 || $(call debian,chromium fonts-dejavu-core,the tests of the page)
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call debian,postgresql,the tests with PostgreSQL)
@@ -65,16 +69,24 @@ define debian
 { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing $(1)" && \
 	{ DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1) >/dev/null 2>&1 || \
 	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1) >/dev/null; }; } || \
-	echo "$(1) is not there and cannot be installed here: $(2) are left out"; }
+	echo "$(1) is missing and cannot be installed here: $(2) are skipped"; }
 endef
 
-# The environment is remade when what it is made from changes; a broken one is never "ready".
-$(READY): pyproject.toml constraints.txt Makefile
+# The environment is made again when what it is made from changes. Each stamp is written last, so
+# a broken environment has none. The pins name every package: pip has nothing to resolve (--no-deps).
+# Python compiles a module to bytecode at its first import, so pip need not (--no-compile).
+$(BASE): pyproject.toml $(wildcard requirements/*.txt) Makefile
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 1; }
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); apt-get update && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	# The page is built with npm, and the browser's client is tested in node: PyPI has both.
-	command -v node >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-node.txt
+	$(PIP) --require-hashes -r requirements/core.txt
+	# Without hatch_build.py: it fetches the page's files from npm, and only $(PAGE) needs them.
+	HATCH_BUILD_NO_HOOKS=true $(PIP) --no-build-isolation -e .
+	touch $@
+
+$(READY): $(BASE)
+	$(PIP) --require-hashes -r requirements/dev.txt
+	# The page is built with npm, and the JavaScript client is tested in node: PyPI has both.
+	command -v node >/dev/null 2>&1 || $(PIP) --require-hashes -r requirements/node.txt
+	$(BIN)/python -m pip check --quiet
 	touch $@

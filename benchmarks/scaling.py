@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 
 import whereish as wh
-from whereish.batch import Level, open_engine, open_output, run_batch
+from whereish.batch import open_engine, open_output, run_batch
 from whereish.distributed import ray_solver
 from whereish.distributed.cluster import join_cluster, leave_cluster
 from whereish.format import mechanism_bytes
 from whereish.profiles import People, write_profiles
 from whereish.solvers import Structured, prepare, solve_on
 from whereish.solvers.structured import partition
+from whereish.spec import BuildOptions
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from clusters import Nodes
@@ -100,7 +101,8 @@ def batch(source: Path, output: Path, tell: Callable[[float], object], **where: 
 
     try:
         done = run_batch(
-            People(source), Level(EPSILON, keep_prior=True), open_output(str(output)), engine,
+            People(source), BuildOptions(epsilon_per_km=EPSILON, keep_prior=True),
+            open_output(str(output)), engine,
             lambda row, now: note(now.ended / now.people),
         )  # fmt: skip
     finally:

@@ -22,16 +22,18 @@ from typer.testing import CliRunner
 import whereish as wh
 from serving import wait_until
 from stepping import halting
-from whereish.batch import Level, LocalEngine, open_output, run_batch
-from whereish.batch.engines import Lost
+from whereish.batch import LocalEngine, open_output, run_batch
+from whereish.batch.journal import Shared
 from whereish.batch.output import Folder
-from whereish.batch.run import file_name
+from whereish.batch.run import digest_of, file_name
 from whereish.cli import app
+from whereish.parallel import Lost
 from whereish.profiles import People, write_profiles
+from whereish.spec import BuildOptions
 
 pytestmark = pytest.mark.heavy
 
-LEVEL = Level(1.07)
+OPTIONS = BuildOptions(epsilon_per_km=1.07)
 
 
 def people(count: int, places: int = 12, seed: int = 0, sets: int = 1) -> dict[str, wh.Profile]:
@@ -53,7 +55,7 @@ def run(source: Path, output: Path | str, **more: Any) -> Any:
     engine = LocalEngine(more.pop("workers", 1))
     try:
         return run_batch(
-            People(source), more.pop("level", LEVEL), open_output(str(output)), engine, **more
+            People(source), more.pop("options", OPTIONS), open_output(str(output)), engine, **more
         )
     finally:
         engine.close()
@@ -150,7 +152,7 @@ def test_a_profile_with_other_places_gets_its_own_and_is_told(tmp_path: Path) ->
         app, ["batch", str(source), "-o", str(tmp_path / "out"), "--epsilon", "1.07"]
     )
     assert done.exit_code == 0
-    assert "one has other places than the rest" in done.stderr
+    assert "Profiles with other places than the rest: 1." in done.stderr
     rows = {row["user"]: row for row in summary(tmp_path / "out")}
     assert len({row["places_id"] for row in rows.values()}) == 2
     other = rows.pop("user-0003")["places_id"]
@@ -251,7 +253,7 @@ def test_the_output_of_another_run_is_left_alone(tmp_path: Path) -> None:
     run(source, tmp_path / "out")
     before = digests(tmp_path / "out")
     with pytest.raises(wh.InputError, match=r"epsilon 1\.07, not 2"):
-        run(source, tmp_path / "out", level=Level(2.0))
+        run(source, tmp_path / "out", options=BuildOptions(epsilon_per_km=2.0))
     assert digests(tmp_path / "out") == before
 
 
@@ -319,7 +321,7 @@ def test_who_kills_their_worker_fails_alone(tmp_path: Path) -> None:
     engine = LocalEngine(2)
     try:
         source = People(table(tmp_path, people(9)))
-        done = run_batch(source, LEVEL, Deadly(tmp_path / "out"), engine)
+        done = run_batch(source, OPTIONS, Deadly(tmp_path / "out"), engine)
     finally:
         engine.close()
     assert (done.built, done.failed) == (8, 1)
@@ -378,8 +380,8 @@ def _runs(pid: str) -> bool:
 def test_a_file_of_another_profile_is_not_taken_for_done(tmp_path: Path) -> None:
     """A run on other profiles that is killed between a file and its line in the journal."""
     one, other = people(6, places=9), people(6, places=9, seed=4)
-    level = Level(1.07, keep_prior=False)
-    run(table(tmp_path, one, "one.parquet"), tmp_path / "out", level=level)
+    options = BuildOptions(epsilon_per_km=1.07, keep_prior=False)
+    run(table(tmp_path, one, "one.parquet"), tmp_path / "out", options=options)
     before = counts(tmp_path / "out")
     stop = StopError()
 
@@ -387,12 +389,12 @@ def test_a_file_of_another_profile_is_not_taken_for_done(tmp_path: Path) -> None
         raise stop
 
     with pytest.raises(StopError):
-        run(table(tmp_path, other, "other.parquet"), tmp_path / "out", level=level, tell=tell)
+        run(table(tmp_path, other, "other.parquet"), tmp_path / "out", options=options, tell=tell)
     assert counts(tmp_path / "out") != before
     lines = sorted((tmp_path / "out" / ".batch").glob("journal*"))[-1]
     kept = [line for line in lines.read_bytes().splitlines(True) if b'"done"' not in line]
     lines.write_bytes(b"".join(kept))
-    done = run(tmp_path / "one.parquet", tmp_path / "out", level=level)
+    done = run(tmp_path / "one.parquet", tmp_path / "out", options=options)
     assert done.built == 6
     assert counts(tmp_path / "out") == before
 
@@ -439,13 +441,36 @@ def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
     assert run(source, out).kept == 120
 
 
-def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly(tmp_path: Path, ending: int) -> None:
     source = table(tmp_path, people(400, places=40))
     with halting(ADD, 25, *command(source, tmp_path / "out")) as running:
         running.wait()
-        running.process.send_signal(signal.SIGINT)
+        running.process.send_signal(ending)
         running.resume()
         said = running.process.communicate()[1]
         assert running.process.returncode == 130
     assert "Traceback" not in said
     assert run(source, tmp_path / "out", workers=2).kept > 0
+
+
+def test_a_run_of_an_earlier_version_goes_on() -> None:
+    """Its parameters and digests are told under the names that they had."""
+    assert Shared(OPTIONS).told == {
+        "epsilon": 1.07, "dilation": 1.0, "method": "exact", "tolerance": 1e-6, "keep_prior": False,
+    }  # fmt: skip
+    blurred = OPTIONS.changed(prior_blur=0.25, blur_with=[0.5, 0.5], solver="highs-ipm")
+    more = {"prior_blur": 0.25, "public": [0.5, 0.5], "public_places": "abc", "solver": "highs-ipm"}
+    assert Shared(blurred, "abc").told == Shared(OPTIONS).told | more
+    who = wh.Profile(wh.Places.from_xy([[0, 0], [1, 0]]), np.array([0.75, 0.25]))
+    # As version 0.1 made it.
+    digest = "68726029fc1e40e449942e959de5ca56e158d4348fbfcfffe07c217f8f99fbe0"
+    assert digest_of(who, Shared(OPTIONS)) == digest
+
+
+def test_a_person_with_one_place_does_not_end_the_run(tmp_path: Path) -> None:
+    who = people(3) | {"alone": wh.Profile(wh.Places.from_xy([[0, 0]]), np.array([1.0]))}
+    done = run(table(tmp_path, who), tmp_path / "out")
+    assert (done.built, done.failed) == (3, 1)
+    (row,) = [row for row in summary(tmp_path / "out") if row["user"] == "alone"]
+    assert "one place hides nothing" in row["problem"]

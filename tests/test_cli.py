@@ -234,7 +234,7 @@ def test_the_demo_talks_like_a_person(tmp_path: Path) -> None:
         (["measure", "missing.whereish"], 2, "file that exists"),
         (["spanner", "P", "--dilation", "0.9"], 2, "dilation must be at least 1"),
         (["plot", "P", "-o", "K.gif"], 2, "must end in .png"),
-        (["plot", "P", "--place", "2", "-o", "K.png"], 2, "--place needs a mechanism"),
+        (["plot", "P", "--place", "2", "-o", "K.png"], 2, "--place must go with a mechanism"),
         (["compare", "P", "--epsilon", "x"], 2, "Invalid value"),
         (["nonsense"], 2, "No such command"),
     ],
@@ -331,7 +331,7 @@ def test_ctrl_c_hands_over_the_best_so_far(tmp_path: Path) -> None:
         tmp_path, 12, "auto", "whereish.solvers.structured.step:Iterate.step", 10
     )
     assert code == 130
-    assert "stopped       by you: this is the best so far, as private as any" in rest
+    assert "stopped       by you, with the best mechanism so far; its privacy is complete" in rest
     mechanism, _ = wh.load_mechanism(tmp_path / "k.whereish")
     assert mechanism.build.stopped == "asked"
     assert mechanism.build.gap is not None

@@ -1,4 +1,4 @@
-"""What a client without a key can do to the server with connections: nothing that lasts."""
+"""Connections of clients without a key: no attack with them blocks the server."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from uvicorn.server import ServerState
 
 from serving import Served, serving, wait_until
 from test_service import keys
-from whereish.service import settings as limit
+from whereish.service.http.body import BodyMemory, read_body
 from whereish.service.http.connections import Connections
-from whereish.service.http.middleware import Refusal, Room, read_body
-from whereish.service.http.protocol import State, Wire
-from whereish.service.settings import Limits
+from whereish.service.http.errors import ApiError
+from whereish.service.http.protocol import ConnectionProtocol
+from whereish.service.http.states import State
+from whereish.service.limits import FIXED, Limits
 
 POST = b"POST /v1/mechanisms HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -80,8 +81,10 @@ class Talk:
         self.server = ServerState()
         self.wire, self.transport = self.connect()
 
-    def connect(self) -> tuple[Wire, FakeTransport]:
-        wire = Wire(self.config, self.server, {}, self.loop, connections=self.connections)
+    def connect(self) -> tuple[ConnectionProtocol, FakeTransport]:
+        wire = ConnectionProtocol(
+            self.config, self.server, {}, self.loop, connections=self.connections
+        )
         transport = FakeTransport()
         wire.connection_made(transport)
         return wire, transport
@@ -159,9 +162,9 @@ async def test_what_is_answered_before_its_body_is_closed_and_says_so() -> None:
             assert b"connection: close" in talk.transport.written
             assert talk.transport.eof
             await talk.send(b"{")  # this one byte stopped the only clock there was
-            talk.after(limit.LINGER_S - 1)
+            talk.after(FIXED.linger_s - 1)
             assert not talk.transport.closed, "the client may read the answer first"
-            talk.after(limit.LINGER_S + 1)
+            talk.after(FIXED.linger_s + 1)
             assert talk.transport.closed
 
 
@@ -169,7 +172,7 @@ async def test_what_is_answered_before_its_body_is_closed_and_says_so() -> None:
 async def test_what_is_thrown_away_has_a_largest_size() -> None:
     talk = Talk(no_body)
     await talk.send(CHUNKED)
-    await talk.send(b"a" * limit.LINGER_BYTES)
+    await talk.send(b"a" * FIXED.linger_bytes)
     assert not talk.transport.closed
     await talk.send(b"a")
     assert talk.transport.closed
@@ -192,9 +195,9 @@ async def test_an_idle_connection_has_its_time_whatever_comes_between_requests()
     await talk.send(GET)
     for _ in range(5):
         await talk.send(b"\r\n")
-        talk.after(limit.IDLE_S - 1)
+        talk.after(FIXED.idle_s - 1)
         assert not talk.over
-    talk.after(limit.IDLE_S + 1)
+    talk.after(FIXED.idle_s + 1)
     assert talk.over
     talk = Talk(whole_body)
     await talk.send(GET)
@@ -205,9 +208,9 @@ async def test_an_idle_connection_has_its_time_whatever_comes_between_requests()
 @talking
 async def test_every_part_of_a_request_has_its_time() -> None:
     for begin, seconds in (
-        (b"", limit.HEADERS_S), (b"GET / HTTP/1.1\r\nX: ", limit.HEADERS_S),
-        (POST + b"Content-Length: 10\r\n\r\n{", limit.BODY_S), (CHUNKED, limit.BODY_S),
-        (CHUNKED + b"2;a=", limit.BODY_S), (CHUNKED + b"2\r\n{}\r\n0\r\na", limit.BODY_S),
+        (b"", FIXED.headers_s), (b"GET / HTTP/1.1\r\nX: ", FIXED.headers_s),
+        (POST + b"Content-Length: 10\r\n\r\n{", FIXED.body_s), (CHUNKED, FIXED.body_s),
+        (CHUNKED + b"2;a=", FIXED.body_s), (CHUNKED + b"2\r\n{}\r\n0\r\na", FIXED.body_s),
     ):  # fmt: skip
         talk = Talk(whole_body)
         await talk.send(begin)
@@ -217,7 +220,7 @@ async def test_every_part_of_a_request_has_its_time() -> None:
         assert talk.over, begin
         assert b" 408 " in talk.transport.written
         await talk.rest()
-        talk.after(seconds + limit.LINGER_S + 2)
+        talk.after(seconds + FIXED.linger_s + 2)
         assert talk.transport.closed
 
 
@@ -279,9 +282,9 @@ async def test_headers_have_a_largest_number() -> None:
         return b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * count + b"\r\n"
 
     talk = Talk(whole_body)
-    await talk.send(lines(limit.MOST_HEADER_LINES))
+    await talk.send(lines(FIXED.header_lines))
     assert b" 200 " in talk.transport.written
-    await talk.send(lines(limit.MOST_HEADER_LINES + 1))
+    await talk.send(lines(FIXED.header_lines + 1))
     assert b" 431 " in talk.transport.written
     assert talk.over
 
@@ -312,11 +315,11 @@ def test_headers_have_a_largest_size(form: str, before: bytes) -> None:
     async def story() -> None:
         first = [200] if before else []
         for step in (1000, 4096, 2**20):
-            assert await told(limit.MOST_HEADERS, step) == [*first, 200], step
-            assert await told(limit.MOST_HEADERS, step, GET) == [*first, 200, 200], step
+            assert await told(FIXED.header_bytes, step) == [*first, 200], step
+            assert await told(FIXED.header_bytes, step, GET) == [*first, 200, 200], step
             for more in (1, 2, 64, 500, 3000, 4096, 5000, 100_000):
                 for then in (b"", GET):
-                    size = limit.MOST_HEADERS + more
+                    size = FIXED.header_bytes + more
                     assert await told(size, step, then) == [*first, 431], (size, step)
 
     asyncio.run(story())
@@ -335,9 +338,9 @@ def test_headers_behind_a_request_have_a_largest_size(form: str) -> None:
         return talk.transport.written
 
     async def story() -> None:
-        assert (await told(limit.MOST_HEADERS)).count(b" 200 ") == 2
+        assert (await told(FIXED.header_bytes)).count(b" 200 ") == 2
         for more in (64, 500, 3000, 5000):
-            assert (await told(limit.MOST_HEADERS + more)).count(b" 200 ") == 1, more
+            assert (await told(FIXED.header_bytes + more)).count(b" 200 ") == 1, more
 
     asyncio.run(story())
 
@@ -378,7 +381,7 @@ def test_a_compressed_body_is_refused() -> None:
     for plain in ([], [b""], [b"identity"], [b"Identity"]):
         assert asyncio.run(told(*plain)) == b"{}"
     for codings in ([b"gzip"], [b"identity", b"br"], [b"gzip, identity"], [b"x"]):
-        with pytest.raises(Refusal) as wrong:
+        with pytest.raises(ApiError) as wrong:
             asyncio.run(told(*codings))
         assert (wrong.value.status, wrong.value.field) == (415, "Content-Encoding")
 
@@ -408,9 +411,9 @@ async def test_a_client_that_takes_nothing_is_cut_off() -> None:
         talk.transport.waiting -= 1
         talk.after(seconds)
     assert not talk.over
-    talk.after(90 + limit.WRITE_S - 1)
+    talk.after(90 + FIXED.write_s - 1)
     assert not talk.transport.closed
-    talk.after(90 + limit.WRITE_S + 1)
+    talk.after(90 + FIXED.write_s + 1)
     assert talk.transport.closed
 
 
@@ -520,12 +523,12 @@ async def test_a_body_that_trickles_has_its_time_and_no_more() -> None:
         patch.setattr(talk.loop, "time", lambda: now)
         await talk.send(BODY)
         while not talk.over:
-            assert now - start < limit.BODY_S + 2
+            assert now - start < FIXED.body_s + 2
             now += 1
             await talk.send(b"x")
             talk.connect()[0].data_received(HALF)
             talk.connections.check(now)
-        assert now - start > limit.BODY_S
+        assert now - start > FIXED.body_s
     assert b" 408 " in talk.transport.written
 
 
@@ -554,7 +557,7 @@ async def test_an_address_has_its_share_and_no_more() -> None:
     assert json.loads(refused.written.split(b"\r\n\r\n")[1])["error"]["code"] == "connections"
     elsewhere = FakeTransport()
     elsewhere.get_extra_info = lambda name: ("192.0.2.2", 1) if name == "peername" else None  # type: ignore[method-assign]
-    Wire(
+    ConnectionProtocol(
         talk.config, talk.server, {}, talk.loop, connections=talk.connections
     ).connection_made(elsewhere)  # fmt: skip
     assert not elsewhere.closed
@@ -576,11 +579,11 @@ def test_one_client_is_an_address_or_a_network_of_ipv6() -> None:
     mixed = ["2001:db8::1", "2001:db8::2:3", "2001:db8:0:1::1", "::ffff:192.0.2.1", "192.0.2.1"]
     assert admitted(mixed, connections_per_address=1) == [True, False, True, True, False]
     # This machine's own addresses are a proxy's, unless it is said how many it may have.
-    assert all(admitted(["127.0.0.1"] * (limit.MOST_PER_ADDRESS + 1)))
+    assert all(admitted(["127.0.0.1"] * (FIXED.connections_per_address + 1)))
     assert not all(admitted(["127.0.0.1"] * 3, connections_per_address=2))
-    assert admitted(["192.0.2.1"] * (limit.MOST_PER_ADDRESS + 1)).count(False) == 1
+    assert admitted(["192.0.2.1"] * (FIXED.connections_per_address + 1)).count(False) == 1
     assert Connections(Limits(), 300).most == 150
-    assert Connections(Limits(), 10**6).most == limit.MOST_CONNECTIONS
+    assert Connections(Limits(), 10**6).most == FIXED.connections
 
 
 # --- a server -------------------------------------------------------------------------------------
@@ -698,14 +701,14 @@ def test_bodies_have_a_largest_size_together() -> None:
         return Request({"type": "http", "method": "POST", "headers": headers}, receive)
 
     async def story() -> None:
-        room = Room(20)
+        room = BodyMemory(20)
         with room.share() as one, room.share() as two:
             assert await read_body(request(b"x" * 5, b"y" * 5), 10, one) == b"xxxxxyyyyy"
-            with pytest.raises(Refusal) as too_large:
+            with pytest.raises(ApiError) as too_large:
                 await read_body(request(b"x" * 11), 10, two)
             assert too_large.value.status == 413
             assert await read_body(request(b"x" * 10), 10, two)
-            with room.share() as three, pytest.raises(Refusal) as refused:
+            with room.share() as three, pytest.raises(ApiError) as refused:
                 await read_body(request(b"x"), 10, three)
             assert (refused.value.status, refused.value.code) == (503, "busy")
             assert "retry-after" in refused.value.headers

@@ -1,10 +1,9 @@
-"""What is deleted is deleted: after a kill at any moment, and on a full disk."""
+"""Deletion is complete: after a kill at any moment, and on a full disk."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from whereish.service.jobs.database import Database, DiskFullError
 from whereish.service.jobs.reserve import Reserve
 from whereish.service.jobs.sealing import seal_of
 from whereish.service.jobs.store import Jobs
-from whereish.service.settings import Limits
+from whereish.service.limits import Limits
 
 pytestmark = pytest.mark.heavy
 
@@ -43,7 +42,9 @@ def jobs_of(folder: Path) -> tuple[Database, Jobs]:
 
 def made(service: Served, places: int = 4) -> str:
     with service.client() as client:
-        job: str = client.post("/v1/mechanisms", json=recipe(places)).json()["id"]
+        told = client.post("/v1/mechanisms", json=recipe(places))
+        assert told.status_code == 202, told.text
+        job: str = told.json()["id"]
         if places < 100:
             wait_for(client, job)
         else:
@@ -52,9 +53,8 @@ def made(service: Served, places: int = 4) -> str:
 
 
 @pytest.mark.parametrize("places", [4, 700], ids=["done", "running"])
-@pytest.mark.parametrize("killed", ["after the row", "after the queue", "by an older version"])
-def test_no_id_is_left_after_a_kill_between_the_steps(
-    tmp_path: Path, places: int, killed: str
+def test_no_id_is_left_if_a_job_is_deleted_while_no_server_runs(
+    tmp_path: Path, places: int
 ) -> None:
     folder = tmp_path / "service"
     with serving(folder) as service:
@@ -62,16 +62,7 @@ def test_no_id_is_left_after_a_kill_between_the_steps(
         service.kill()
         database, jobs = jobs_of(folder)
         assert left(folder, job), "it is there to be found"
-        if killed == "by an older version":
-            database.write("DELETE FROM jobs WHERE id = ?", (job,))  # and nobody remembers it
-        else:
-            assert jobs.delete(ANYONE, job)
-        if killed == "after the queue":
-            queue = sqlite3.connect(folder / "queue.sqlite")
-            for table in ("workflow_status", "workflow_input", "workflow_output"):
-                queue.execute(f"DELETE FROM {table} WHERE workflow_uuid = ?", (job,))
-            queue.commit()
-            queue.close()
+        assert jobs.delete(ANYONE, job)
         database.wipe()
         service.start()
         wait_until(lambda: not left(folder, job))
@@ -79,7 +70,7 @@ def test_no_id_is_left_after_a_kill_between_the_steps(
 
 def test_no_id_is_left_after_a_kill_just_after_deleting(tmp_path: Path) -> None:
     folder = tmp_path / "service"
-    with serving(folder) as service:
+    with serving(folder, "--workers", "2") as service:
         ids = [made(service), made(service, 700), made(service, 701)]
         with service.client() as client:
             for job in ids:
@@ -89,7 +80,17 @@ def test_no_id_is_left_after_a_kill_just_after_deleting(tmp_path: Path) -> None:
         wait_until(lambda: not any(left(folder, job) for job in ids))
 
 
-def test_what_expires_is_forgotten_by_the_queue(tmp_path: Path) -> None:
+def test_no_id_is_left_after_a_stop_just_after_deleting(tmp_path: Path) -> None:
+    folder = tmp_path / "service"
+    with serving(folder) as service:
+        job = made(service, 700)
+        with service.client() as client:
+            assert client.delete(f"/v1/mechanisms/{job}").status_code == 204
+        service.stop()
+        assert not left(folder, job)
+
+
+def test_an_expired_job_leaves_no_id(tmp_path: Path) -> None:
     folder = tmp_path / "service"
     with serving(folder, "--retention", "1s") as service:
         job = made(service)
@@ -133,6 +134,36 @@ def test_a_full_disk_keeps_nothing_that_is_deleted(small_disk: Path) -> None:
         (small_disk / "rubbish").unlink()
         wait_until(lambda: not any(left(folder, job) for job in jobs))
         assert made(service)
+
+
+@pytest.mark.parametrize("ended", ["killed", "stopped"])
+def test_a_server_starts_on_a_full_disk_and_deletes(small_disk: Path, ended: str) -> None:
+    """With the reserve that the server before it kept."""
+    folder = small_disk / "service"
+    with serving(folder) as service:
+        job = made(service, 40)
+        fill(small_disk)
+        assert (folder / "reserve").stat().st_size >= 4 * 2**20
+        if ended == "killed":
+            service.kill()
+        else:
+            service.stop()
+        fill(small_disk)
+        service.start()
+        assert any("the disk is full" in line for line in service.log)
+        with service.client() as client:
+            assert client.delete(f"/v1/mechanisms/{job}").status_code == 204
+        (small_disk / "rubbish").unlink()
+        wait_until(lambda: not left(folder, job))
+        assert made(service)
+
+
+def test_a_server_that_cannot_start_names_the_full_disk(small_disk: Path) -> None:
+    folder = small_disk / "service"
+    folder.mkdir(mode=0o700)
+    fill(small_disk)
+    with pytest.raises(RuntimeError, match="it is full"):
+        Served(folder)
 
 
 def test_a_full_disk_is_named_when_nothing_helps(small_disk: Path) -> None:

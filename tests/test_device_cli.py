@@ -57,7 +57,7 @@ def test_the_point_comes_from_standard_input(kernel: Path, tmp_path: Path) -> No
 def test_at_works_and_warns(kernel: Path, tmp_path: Path) -> None:
     done = run("report", kernel, "--at", POINT, "--ledger", tmp_path / "l", "--budget", "3.2")
     assert done.exit_code == 0, done.stderr
-    assert "Careful: what follows --at is seen by other programs" in done.stderr
+    assert "Careful: other programs on this machine can see what follows --at" in done.stderr
     silent(done)
 
 
@@ -178,3 +178,34 @@ def test_the_ledger_can_be_looked_at_and_its_clock_reset(kernel: Path, tmp_path:
     assert ledger.spent(now + 2 * 86400) == 0.0
     assert run("ledger", "show", tmp_path / "no").exit_code == 2
     assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["K", POINT],
+        ["K", *POINT.split(",")],
+        ["K", "-" + POINT],
+        ["K", "--", "-" + POINT],
+        ["K", "--" + POINT],
+        ["K", "--att=" + POINT],
+        ["K", "geo:" + POINT],
+        ["K", "--new-places", POINT],
+        ["K", "--budget", POINT],
+        ["K", "--period", POINT],
+        ["K", "--outside", POINT],
+        [POINT],
+        [POINT, "K"],
+        ["K", "--json=" + POINT],
+    ],
+)
+def test_a_point_given_as_an_argument_by_mistake_is_not_repeated(
+    kernel: Path, tmp_path: Path, words: list[str]
+) -> None:
+    named = [str(kernel) if word == "K" else word for word in words]
+    for command in (["report"], [], ["ledger"], ["ledger", "show"], ["sign"]):
+        done = run(*command, *named, "--ledger", tmp_path / "l", given=POINT)
+        assert done.exit_code == 2
+        silent(done)
+        assert "48.8" not in done.stderr
+        assert "-4" not in done.stderr

@@ -1,4 +1,4 @@
-"""Files: written whole, to where it was asked for, and through nobody else's links."""
+"""Files are written atomically, to the right place, and not through links of other users."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 import strategies as some
 import whereish as wh
-from whereish.batch.journal import Journal, Level, Row
+from whereish.batch.journal import Journal, Row, Shared
 from whereish.batch.output import Folder, alone, open_output
 from whereish.files import check_writable, new_folder, write_whole
+from whereish.spec import BuildOptions
 from whereish.traces.cache import cached, keep
 
 NOBODY = 65534
@@ -208,7 +209,7 @@ def test_a_batch_writes_its_journal_and_its_lock_through_no_link(
     output = Folder(tmp_path / "run")
     for plant_it in (Path.symlink_to, Path.hardlink_to):
         plant_it(run / "journal-000001.jsonl", victim)
-        journal = Journal(output, Level(1.0)).__enter__()
+        journal = Journal(output, Shared(BuildOptions(epsilon_per_km=1.0))).__enter__()
         journal._parts = 1  # whichever name comes next
         with pytest.raises(wh.InputError, match="journal.*exists"):
             journal.add(Row("me", "me.whereish", "done"))
@@ -221,7 +222,7 @@ def test_a_batch_writes_its_journal_and_its_lock_through_no_link(
 
 
 def test_a_journal_is_its_owners_only(tmp_path: Path) -> None:
-    with Journal(Folder(tmp_path), Level(1.0)) as journal:
+    with Journal(Folder(tmp_path), Shared(BuildOptions(epsilon_per_km=1.0))) as journal:
         journal.add(Row("me", "me.whereish", "done"))
     assert owners_only(tmp_path / ".batch" / "journal-000001.jsonl")
 

@@ -113,7 +113,7 @@ def test_files_with_equal_counts_are_equal_whatever_the_prior_was(data: st.DataO
         y = np.array(data.draw(st.lists(number, min_size=1, max_size=5)))
         zero = np.zeros(len(y), np.int32)
         proof = Proof(1.07, zero, zero, zero + 1, y)
-        mechanism = plain.telling(replace(plain.build, **found, notes=notes), proof)
+        mechanism = plain.with_metadata(replace(plain.build, **found, notes=notes), proof)
         arrays, text = unpack(mechanism_bytes(mechanism))
         certificate = json.loads(text["certificate"])
         del certificate["created"]
@@ -282,7 +282,7 @@ def test_every_command_leaves_the_prior_out_unless_told_to_keep_it(
     mechanism, _ = wh.load_mechanism(out)
     assert loss == pytest.approx(wh.quality_loss(mechanism, PRIOR))
     assert "without the prior" in done.stderr
-    assert "tells most of it" in done.stderr
+    assert "most of your prior can be computed from this file" in done.stderr
     people = tmp_path / "people"
     people.mkdir()
     (people / "ann.csv").write_text(profile.read_text())
@@ -356,7 +356,7 @@ def test_what_goes_without_the_prior_goes_on_with_one_that_is_given(
     assert "holds no prior" not in drawn.stderr
     audited = run("audit", out)
     assert audited.exit_code == 0
-    assert "Not worked out" in audited.stderr
+    assert "Not computed" in audited.stderr
     assert "--prior PROFILE" in audited.stderr
     found = json.loads(run("audit", out, "--prior", profile, "--json").stdout)
     assert found["quality_loss_km"] == pytest.approx(measured["quality_loss_km"])
@@ -442,5 +442,5 @@ def test_what_a_file_without_a_prior_claims_of_losses_is_not_said_as_if_it_were_
     done = CliRunner().invoke(app, ["audit", str(file)])
     assert done.exit_code == 0
     assert "99" not in done.stderr
-    assert "what it claims of quality_loss_km, lower_bound_km, gap is anybody's word" in done.stderr
+    assert "nothing proves its claims on quality_loss_km, lower_bound_km, gap" in done.stderr
     assert wh.audit_file(file)["needs_prior"]

@@ -662,7 +662,7 @@ def test_files_are_told_of_as_they_are(visit: Visitor) -> None:
     seen = visit().open()
     seen.page.click("#own-open")
     seen.give("#own-input", ("far.csv", "lat,lon,prior\n48.8,2.3,1\n140,2.3,1\n"))
-    assert "latitude" in seen.wait_text("#own-wrong", "is 140 in row 2")
+    assert "latitude" in seen.wait_text("#own-wrong", "is not in row 2")
     whole = gpx(days(59.913, 10.75))
     seen.give("#own-input", ("cut.gpx", whole[: len(whole) // 2]))
     assert "cut.gpx is not whole" in seen.wait_text("#own-wrong", "ends early")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,14 +19,15 @@ import whereish as wh
 from strategies import places, priors
 from whereish.profiles import (
     DegreeTiles,
-    Portrait,
+    PersonalProfile,
     area_cells,
     count_visits,
     find_middle,
     personal_profile,
-    portrait,
+    profile_from_visits,
     smoothed,
 )
+from whereish.traces import Traces, open_traces
 
 HOME, WORK = (48.8666, 2.3333), (48.8444, 2.3777)
 START = datetime(2024, 5, 6, tzinfo=UTC)
@@ -42,7 +45,7 @@ def stays(*parts: tuple[tuple[float, float], int, int]) -> pl.DataFrame:
     return table.with_columns(user=pl.lit("me"), time=pl.col("time").dt.cast_time_unit("us"))
 
 
-def prior_at(made: Portrait, spot: tuple[float, float]) -> float:
+def prior_at(made: PersonalProfile, spot: tuple[float, float]) -> float:
     where = made.profile.places
     assert where.latlon is not None
     assert where.plane is not None
@@ -121,7 +124,7 @@ def test_several_people_are_not_taken_for_one() -> None:
     with pytest.raises(wh.InputError, match="traces must be of one person, got 2"):
         personal_profile(both)
     visits = count_visits(both, area_cells(both, (0.5, 0.5), 3.0))
-    assert portrait(visits, "you", 9).profile.prior.max() == 1.0
+    assert profile_from_visits(visits, "you", 9).profile.prior.max() == 1.0
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ def test_bad_wishes_are_refused(options: dict[str, object], message: str) -> Non
 def test_nothing_to_read_says_why(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("time,lat,lon\n2020-01-01 00:00:00,116.3,39.9\n")
-    with pytest.raises(wh.InputError, match="changed places"):
+    with pytest.raises(wh.InputError, match="to be swapped"):
         personal_profile(wh.open_traces(path))
 
 
@@ -216,3 +219,39 @@ def test_given_cells_stay_as_they_are() -> None:
     cells = wh.SquareCells(wh.LocalPlane(48.85, 2.35), (0.3, 0.3))
     made = personal_profile(stays((HOME, 20, 3), (WORK, 9, 1)), 9, regions=cells)
     assert made.profile.places.cell_km == (0.3, 0.3)
+
+
+@pytest.mark.parametrize("count", ["hours", "points"])
+@pytest.mark.parametrize("most_rows", [4_000_000, 10])
+def test_traces_are_read_and_hashed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: str, most_rows: int
+) -> None:
+    """Only a set that is too large to be held is read again; the profile is the same."""
+    file = tmp_path / "me.csv"
+    table = stays((HOME, 20, 3), (WORK, 9, 1))
+    table.write_csv(file)
+    with file.open("a") as stream:
+        stream.write("x,1,2,me\n")
+    calls = {"read": 0, "hashed": 0}
+
+    def counted(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            calls[name] += 1
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(Traces, "_read", counted(Traces._read, "read"))
+    monkeypatch.setattr(Traces, "digest", counted(Traces.digest, "hashed"))
+    monkeypatch.setattr("whereish.traces.held.MOST_ROWS", most_rows)
+    made = personal_profile(open_traces(file), 20, count=count, cache=tmp_path / "cache")
+    assert calls == {"read": 1 if most_rows > 10 else 2, "hashed": int(count == "hours")}
+    # Rows without a time are points, but no hours.
+    assert (made.funnel.rows, made.funnel.dropped) == (41, int(count == "hours"))
+    rows = (
+        table if count == "hours" else pl.concat([table, table[:1].with_columns(lat=1.0, lon=2.0)])
+    )
+    expected = personal_profile(rows, 20, count=count)
+    assert made.profile.places.same_as(expected.profile.places)
+    assert (made.profile.prior == expected.profile.prior).all()
+    assert (made.in_area, made.points) == (expected.in_area, expected.points)

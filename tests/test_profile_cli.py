@@ -162,7 +162,7 @@ SWAPPED = "when,y,x\n2024-05-06 01:00:00,116.3,39.9\n"
         (["t.csv", "-o", "p.csv", "--columns", "time"], "columns must be like"),
         (["t.csv", "-o", "p.csv", "--columns", "time=no,lat=y,lon=x"], "no column 'no'"),
         (["t.csv", "-o", "p.csv", "--columns", "tme=when"], "columns must name some of"),
-        (["t.csv", "-o", "p.csv", "--columns", "time=when,lat=y,lon=x"], "changed places"),
+        (["t.csv", "-o", "p.csv", "--columns", "time=when,lat=y,lon=x"], "to be swapped"),
         (["t.csv", "-o", "p.csv", "--period", "noon", "--zone", "UTC"], "a period must be"),
         (["t.csv", "-o", "p.csv", "--period", "night"], "need a time zone"),
         (["t.csv", "-o", "p.csv", "--zone", "Paris"], "zone must be"),
@@ -228,7 +228,7 @@ def test_several_people_are_named_not_merged(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "traces must be of one person, got 3: name one" in done.stderr
     assert "--user 1" in done.stderr
-    merged, _ = fine("profile", tmp_path / "city", "-o", tmp_path / "all.csv", "--one-person")
+    merged, _ = fine("profile", tmp_path / "city", "-o", tmp_path / "all.csv", "--merge-users")
     assert merged["places"] == 50
     missing = run("profile", tmp_path / "city", "-o", tmp_path / "p.csv", "--user", "7")
     assert missing.exit_code == 2

@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 import strategies as some
 import whereish as wh
 from whereish.cli import app
-from whereish.spec import Recipe
+from whereish.spec import BuildSpec
 
 # What a flag is given, and what the recipe says instead.
 OTHERS: dict[str, tuple[Any, str, Any]] = {
     "epsilon": (1.5, "epsilon_per_km", 1.5),
     "dilation": (1.3, "dilation", 1.3),
+    "formulation": ("dual", "form", "dual"),
     "solver": ("structured", "solver", "structured"),
     "method": ("closed-form", "method", "closed-form"),
     "tolerance": (1e-3, "tolerance", 1e-3),
@@ -29,7 +30,7 @@ OTHERS: dict[str, tuple[Any, str, Any]] = {
     "prior-blur": (0.3, "prior_blur", 0.3),
 }
 # Flags that say nothing about the mechanism, each with a test below.
-PLAIN = {"output", "picture", "json", "memory-limit", "how-far", "help"}
+PLAIN = {"output", "picture", "json", "memory-limit", "how-far", "cluster", "help"}
 DOCUMENT = {
     "places": {"xy_km": some.grid(4, 4).xy.tolist()}, "prior": some.skewed(16, 1).tolist(),
     "epsilon_per_km": 1.07,
@@ -73,7 +74,7 @@ def test_no_flag_is_ignored_beside_a_recipe(tmp_path: Path, name: str) -> None:
     assert f"--{name}" in done.stderr
     assert field in done.stderr
     kept = {"keep_prior": name == "forget-prior"} if field == "keep_prior" else {}
-    expected = Recipe.from_document({**DOCUMENT, **kept, field: value})
+    expected = BuildSpec.from_document({**DOCUMENT, **kept, field: value})
     made, prior = wh.load_mechanism(tmp_path / "k.whereish")
     assert np.array_equal(made.counts, expected.build().counts)
     assert (prior is not None) == expected.keep_prior
@@ -109,6 +110,9 @@ def test_plain_flags_are_followed(tmp_path: Path) -> None:
     done = build(tmp_path, "--how-far", method="closed-form")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["lower_bound_km"] is not None
+    done = build(tmp_path, "--cluster", "auto", method="planar-laplace")
+    assert done.exit_code == 2
+    assert "cluster must be left out" in done.stderr
     done = build(tmp_path, "--memory-limit", 1e-9)
     assert done.exit_code == 3
     assert build(tmp_path, "--memory-limit", -1).exit_code == 2
@@ -130,3 +134,33 @@ def test_a_blur_with_another_prior_is_replaced_and_no_prior_is_printed(tmp_path:
     done = build(tmp_path, "--blur-with", "uniform")
     assert done.exit_code == 2
     assert "must go with" in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--dilation 1.2", "--solver highs-ipm", "--tolerance 1e-3",
+                                  "--formulation dual"])  # fmt: skip
+@pytest.mark.parametrize("method", ["closed-form", "planar-laplace", "exponential"])
+def test_a_flag_about_a_search_is_refused_where_there_is_none(
+    tmp_path: Path, method: str, flag: str
+) -> None:
+    """With a recipe and with a profile: it would be ignored."""
+    for done in (
+        build(tmp_path, "--method", method, *flag.split()),
+        build(tmp_path, *flag.split(), method=method),
+    ):
+        assert done.exit_code == 2
+        assert f"{flag.split()[0]} must be left out with method {method}" in done.stderr
+    (tmp_path / "me.csv").write_text("x_km,y_km,prior\n0,0,0.5\n1,0,0.5\n")
+    words = ["build", tmp_path / "me.csv", "-o", tmp_path / "k", "--epsilon", 1, *flag.split()]
+    done = CliRunner().invoke(app, [*map(str, words), "--method", method])
+    assert done.exit_code == 2
+    assert "must be left out with method" in done.stderr
+    assert not (tmp_path / "k").exists()
+
+
+@pytest.mark.parametrize("method", ["planar-laplace", "exponential", "closed-form"])
+def test_every_method_builds_from_a_profile(tmp_path: Path, method: str) -> None:
+    (tmp_path / "me.csv").write_text("x_km,y_km,prior\n0,0,0.5\n1,0,0.3\n0,2,0.2\n")
+    words = ["build", tmp_path / "me.csv", "-o", tmp_path / "k", "--epsilon", 1, "--json"]
+    done = CliRunner().invoke(app, [*map(str, words), "--method", method])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["epsilon_per_km"] == 1.0

@@ -1,4 +1,4 @@
-"""One process for one recipe: what comes of it, its limits, and its end."""
+"""One worker process for one recipe: its outcome, its limits, and its end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from serving import recipe
 from whereish.format import audit_bytes
-from whereish.service.workers.pool import Outcome, Worker
+from whereish.service.workers.worker import LocalWorker, Outcome
 
 pytestmark = pytest.mark.heavy
 
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.heavy
 def solve(
     document: dict[str, Any], memory_gb: float = 8.0, time_limit_s: float = 120.0, **more: Any
 ) -> Outcome:
-    asked = {"progress": lambda far: None, "wanted": lambda: True} | more
-    return Worker().solve(json.dumps(document).encode(), memory_gb, time_limit_s, **asked)
+    asked = {"on_progress": lambda progress: None, "is_wanted": lambda: True} | more
+    return LocalWorker().solve(json.dumps(document).encode(), memory_gb, time_limit_s, **asked)
 
 
 def test_what_comes_of_it_is_certified() -> None:
     seen: list[dict[str, Any]] = []
-    outcome = solve(recipe(60), progress=seen.append)
+    outcome = solve(recipe(60), on_progress=seen.append)
     assert outcome.file is not None
     assert audit_bytes(outcome.file)["certified"]
     assert outcome.result is not None
@@ -58,13 +58,13 @@ def test_one_that_is_not_wanted_is_ended() -> None:
         asked += 1
         return asked < 12
 
-    outcome = solve(recipe(500), wanted=wanted)
+    outcome = solve(recipe(500), is_wanted=wanted)
     assert outcome.error is not None
     assert outcome.error["code"] == "cancelled"
 
 
 def test_one_that_dies_is_neither_a_file_nor_an_error() -> None:
-    worker = Worker()
+    worker = LocalWorker()
     pid = worker._process.pid
     body = json.dumps(recipe(500)).encode()
 
@@ -77,7 +77,7 @@ def test_one_that_dies_is_neither_a_file_nor_an_error() -> None:
 
 
 def test_one_that_is_dead_before_it_is_asked() -> None:
-    worker = Worker()
+    worker = LocalWorker()
     worker.kill()
     worker._process.wait()
     body = json.dumps(recipe(500)).encode()

@@ -237,7 +237,7 @@ def test_a_file_with_its_columns_swapped_is_named(tmp_path: Path) -> None:
     swapped.write_parquet(tmp_path / "b.parquet")
     found, funnel = everything(tmp_path)
     assert len(found) == len(rows)
-    assert [(Path(file).name, "changed places" in why) for file, why in funnel.broken] == [
+    assert [(Path(file).name, "to be swapped" in why) for file, why in funnel.broken] == [
         ("b.parquet", True)
     ]
     named = open_traces(tmp_path / "b.parquet", columns={"lat": "lon", "lon": "lat"})
@@ -333,8 +333,8 @@ def test_many_small_files_are_read_together_and_a_broken_one_is_found(tmp_path: 
 
 def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = truth(users=2, rows=700)
-    monkeypatch.setattr("whereish.traces.readers.tables.LARGE_BYTES", 1000)
-    monkeypatch.setattr("whereish.traces.readers.tables.ROWS_A_FRAME", 100)
+    monkeypatch.setattr("whereish.traces.readers.limits.LARGE_BYTES", 1000)
+    monkeypatch.setattr("whereish.traces.readers.limits.ROWS_A_FRAME", 100)
     for kind in ("csv", "parquet"):
         path = table(tmp_path, rows, kind)
         if kind == "csv":
@@ -510,7 +510,7 @@ def test_people_are_called_by_their_files(tmp_path: Path) -> None:
 def test_a_kind_that_is_named_is_believed(tmp_path: Path) -> None:
     for name in "ab":  # nothing in how it begins tells what it is
         (tmp_path / f"{name}.json").write_text(" " * 70_000 + '{"locations": []}')
-    with pytest.raises(wh.FormatError, match="a kind that is known"):
+    with pytest.raises(wh.FormatError, match="a known format"):
         open_traces(tmp_path)
     traces = open_traces(tmp_path, "google")
     assert len(traces.files) == 2
@@ -544,8 +544,8 @@ def test_a_line_with_anything_on_it_is_a_row(tmp_path: Path, row: str) -> None:
 def test_a_bad_file_among_large_ones_costs_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whereish.traces.readers.tables.LARGE_BYTES", 2000)
-    monkeypatch.setattr("whereish.traces.readers.tables.ROWS_A_FRAME", 50)
+    monkeypatch.setattr("whereish.traces.readers.limits.LARGE_BYTES", 2000)
+    monkeypatch.setattr("whereish.traces.readers.limits.ROWS_A_FRAME", 50)
     geolife(tmp_path, truth(users=1, rows=400), files=8)
     bad = sorted(tmp_path.rglob("*.plt"))[4]
     text = bad.read_text()
@@ -572,7 +572,7 @@ def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
         stream.write("time,lat,lon\n")
     found, funnel = everything(tmp_path)
     assert len(found) == 120
-    assert [why for _, why in funnel.broken] == ["a name that is no text"]
+    assert [why for _, why in funnel.broken] == ["a name that is not UTF-8"]
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Whereish: tell services where-ish you are, with a proof."""
 
+from typing import TYPE_CHECKING, Any
+
 from whereish.device import Obfuscated, Report, Reporter, obfuscate_table
 from whereish.errors import (
     BudgetError,
@@ -50,6 +52,7 @@ from whereish.profiles import (
     Cohort,
     Districts,
     H3Cells,
+    PersonalProfile,
     Portrait,
     Profile,
     SquareCells,
@@ -68,11 +71,16 @@ from whereish.programs import Spanner, greedy_spanner
 from whereish.release import Reports
 from whereish.traces import Funnel, Traces, open_traces
 
+if TYPE_CHECKING:
+    from whereish.spec import BuildOptions, BuildSpec
+
 __version__ = "0.1.0"
 
 __all__ = [
     "BudgetError",
     "Build",
+    "BuildOptions",
+    "BuildSpec",
     "Cohort",
     "Districts",
     "FormatError",
@@ -83,6 +91,7 @@ __all__ = [
     "LocalPlane",
     "Mechanism",
     "Obfuscated",
+    "PersonalProfile",
     "Places",
     "Plan",
     "Portrait",
@@ -138,3 +147,12 @@ __all__ = [
     "write_profile",
     "write_profiles",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs pydantic when it is first used: importing Whereish stays light."""
+    if name in ("BuildOptions", "BuildSpec"):
+        from whereish import spec
+
+        return getattr(spec, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
-"""Who does the work: processes of this machine, or a Ray cluster that is there already.
+"""Engines of a batch: processes of this machine, or a Ray cluster (`distributed.ray_batch`).
 
-An engine is handed work in order, keeps a little of it under way, and hands back what came of each
-piece in whatever order that was. A piece whose worker died is tried three times, and then handed
-back as lost: it never takes others with it.
+An engine takes pieces of work in order, has a few of them under way, and yields the results in any
+order. If a worker dies, its piece is tried again alone (`retries`), and is lost after the last
+attempt. Other pieces are not affected.
 """
 
 from __future__ import annotations
@@ -18,40 +18,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
-from whereish.distributed.cluster import check_cluster, join_cluster, leave_cluster
-from whereish.errors import InputError, SolveError
-from whereish.parallel import cores
+from whereish.distributed.ray_batch import RayEngine
+from whereish.errors import InputError
+from whereish.parallel import PIECES_PER_WORKER, Engine, Lost, cores
+from whereish.retries import RETRY
 
 Piece = TypeVar("Piece")
 Made = TypeVar("Made")
-TRIES = 3
-_AHEAD = 2  # pieces under way for every worker
-
-
-class Lost:
-    """What comes of a piece whose worker died every time."""
-
-
-class Engine(Protocol):
-    """Does work somewhere."""
-
-    workers: int
-
-    def run(
-        self, work: Callable[[Piece], Made], pieces: Iterable[Piece]
-    ) -> Iterator[tuple[Piece, Made | Lost]]:
-        """Yield every piece with what came of it."""
-        ...
-
-    def close(self) -> None:
-        """End it."""
-        ...
 
 
 class LocalEngine:
-    """Processes of this machine, as many as cores if not told."""
+    """Processes of this machine: one for each core unless a number is given."""
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = cores() if workers is None else workers
@@ -65,11 +44,12 @@ class LocalEngine:
     def run(
         self, work: Callable[[Piece], Made], pieces: Iterable[Piece]
     ) -> Iterator[tuple[Piece, Made | Lost]]:
-        """Yield every piece with what came of it."""
+        """Yield every piece with its result."""
         coming, under_way = iter(pieces), dict[Future[Made], Piece]()
         while True:
             suspects: list[Piece] = []
-            for piece in itertools.islice(coming, _AHEAD * self.workers - len(under_way)):
+            free = PIECES_PER_WORKER * self.workers - len(under_way)
+            for piece in itertools.islice(coming, free):
                 try:
                     under_way[self._pool.submit(work, piece)] = piece
                 except BrokenProcessPool:
@@ -84,7 +64,7 @@ class LocalEngine:
                 except BrokenProcessPool:
                     suspects.append(piece)
             if suspects:
-                # Nobody knows over which of them a worker died: each gets a pool of its own.
+                # It is unknown which piece killed the worker: each is tried alone in a new pool.
                 suspects += under_way.values()
                 under_way.clear()
                 self._end()
@@ -93,7 +73,7 @@ class LocalEngine:
                     yield piece, self._alone(work, piece)
 
     def _alone(self, work: Callable[[Piece], Made], piece: Piece) -> Made | Lost:
-        for _ in range(TRIES):
+        for _ in range(RETRY.deaths):
             with (
                 ProcessPoolExecutor(
                     1, multiprocessing.get_context("spawn"), initializer=_quiet
@@ -109,14 +89,14 @@ class LocalEngine:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
-        """End it, whatever is under way."""
+        """End all processes, also those that work."""
         self._end()
         del self._pool
-        gc.collect()  # or Python would warn of its semaphores when it is left in a hurry
+        gc.collect()  # otherwise Python warns about semaphores if it exits soon after
 
 
 def _quiet() -> None:
-    """Leave Ctrl-C to who started the work, and do not outlive them."""
+    """Ignore Ctrl-C, which the parent process handles, and end when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
@@ -128,51 +108,10 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-class RayEngine:
-    """A Ray cluster that is there already; nothing here starts or stops machines."""
-
-    def __init__(self, address: str) -> None:
-        self._ray = ray = join_cluster(address)
-        self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
-
-    def run(
-        self, work: Callable[[Piece], Made], pieces: Iterable[Piece]
-    ) -> Iterator[tuple[Piece, Made | Lost]]:
-        """Yield every piece with what came of it."""
-        ray = self._ray
-        task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(work)
-        coming, under_way = iter(pieces), dict[Any, Piece]()
-        while True:
-            for piece in itertools.islice(coming, _AHEAD * self.workers - len(under_way)):
-                under_way[task.remote(piece)] = piece
-            if not under_way:
-                return
-            try:
-                done, _ = ray.wait(list(under_way), timeout=0.5)
-                if not done:
-                    check_cluster(ray)
-                for reference in done:
-                    piece = under_way.pop(reference)
-                    try:
-                        yield piece, ray.get(reference)
-                    except (
-                        ray.exceptions.WorkerCrashedError,
-                        ray.exceptions.NodeDiedError,
-                        ray.exceptions.OutOfMemoryError,
-                    ):
-                        yield piece, Lost()
-            except ray.exceptions.RayTaskError:
-                raise  # what went wrong in the work itself
-            except (SolveError, ray.exceptions.RaySystemError, OSError, RuntimeError):
-                raise SolveError("the cluster is gone: what is done is kept") from None
-
-    def close(self) -> None:
-        """Leave the cluster."""
-        leave_cluster(self._ray)
-
-
-def open_engine(workers: int | None = None, cluster: str | None = None) -> LocalEngine | RayEngine:
-    """Return processes of this machine, or a cluster."""
+def open_engine(workers: int | None = None, cluster: str | None = None) -> Engine:
+    """Return an engine: processes of this machine, or a Ray cluster if an address is given."""
     if cluster is not None and workers is not None:
-        raise InputError("workers must be left out with a cluster: it knows its own")
+        raise InputError(
+            "workers must be left out with a cluster, which has a number of cores already"
+        )
     return LocalEngine(workers) if cluster is None else RayEngine(cluster)

@@ -16,32 +16,47 @@ from typing import IO, Any
 from whereish.batch.output import Folder, Output
 from whereish.errors import InputError
 from whereish.files import open_new
+from whereish.spec import BuildOptions
 
+_ALWAYS = ("dilation", "method", "tolerance", "keep_prior")
+_LATER = ("solver", "form", "time_limit_s")
 DONE, FAILED, _BEGUN = "done", "failed", "begun"
 _JOURNAL, _PARAMETERS, _SUMMARY = ".batch/journal", ".batch/parameters.json", "summary.csv"
 
 
-@dataclass(frozen=True)
-class Level:
-    """What all mechanisms of a run have in common."""
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What all mechanisms of a run have in common.
 
-    epsilon: float
-    dilation: float = 1.0
-    method: str = "exact"
-    tolerance: float = 1e-6
-    keep_prior: bool = False
-    prior_blur: float = 0.0
-    public: tuple[float, ...] | None = None  # what is mixed in; uniform if None
-    public_places: str | None = None  # the name of its places
+    Attributes
+    ----------
+    options
+        How they are built.
+    public_places
+        The name of the places that the public prior of a blur belongs to.
+    """
+
+    options: BuildOptions
+    public_places: str | None = None
 
     @property
     def told(self) -> dict[str, Any]:
-        """What a run is known by: as it was before there was a blur, where there is none."""
-        blurred = ("prior_blur", "public", "public_places")
-        return {
-            name: value for name, value in asdict(self).items()
-            if self.prior_blur or name not in blurred
-        }  # fmt: skip
+        """What a run is known by, in its folder and in every digest.
+
+        Runs of earlier versions have to go on, so that the names are theirs: options that came
+        later are told where they are not the default.
+        """
+        options = self.options
+        told: dict[str, Any] = {"epsilon": options.epsilon_per_km}
+        told |= {name: getattr(options, name) for name in _ALWAYS}
+        if options.prior_blur:
+            public = None if options.blur_with is None else options.blur_with.tolist()
+            told |= {"prior_blur": options.prior_blur, "public": public}
+            told["public_places"] = self.public_places
+        for name in _LATER:
+            if getattr(options, name) != BuildOptions.model_fields[name].default:
+                told[name] = getattr(options, name)
+        return told
 
 
 @dataclass(frozen=True)
@@ -65,15 +80,15 @@ class Row:
 class Journal:
     """What is done: read when a run begins, added to as it goes."""
 
-    def __init__(self, output: Output, level: Level) -> None:
-        self._output, self._level = output, level
+    def __init__(self, output: Output, shared: Shared) -> None:
+        self._output, self._shared = output, shared
         self._rows: dict[str, Row] = {}
         self._stream: IO[bytes] | None = None
         self._held: list[bytes] = []
         self._parts = 0
 
     def __enter__(self) -> Journal:
-        self._check_level()
+        self._check_parameters()
         names = [name for name in self._output.names(".batch") if name.startswith("journal")]
         for name in sorted(names):
             for line in (self._output.read(f".batch/{name}") or b"").splitlines():
@@ -88,8 +103,8 @@ class Journal:
         if self._stream is not None:
             self._stream.close()
 
-    def _check_level(self) -> None:
-        told = json.dumps(self._level.told, indent=1).encode()
+    def _check_parameters(self) -> None:
+        told = json.dumps(self._shared.told, indent=1).encode()
         before = self._output.read(_PARAMETERS)
         if before is None:
             self._output.write(_PARAMETERS, told)

@@ -18,15 +18,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from whereish.batch.engines import Engine, Lost
-from whereish.batch.journal import DONE, FAILED, Journal, Level, Row
+from whereish.batch.journal import DONE, FAILED, Journal, Row, Shared
 from whereish.batch.output import Output, alone
 from whereish.errors import WhereishError
 from whereish.format import SUFFIX, mechanism_bytes
 from whereish.measures import quality_loss
-from whereish.mechanisms import Mechanism, how_far, optimal, optimal_each
+from whereish.mechanisms import Mechanism, how_far, optimal_each
+from whereish.parallel import Engine, Lost
 from whereish.places import Array, Places
-from whereish.profiles import People, Profile, blur_prior
+from whereish.profiles import People, Profile
+from whereish.spec import BuildOptions
 
 # People on the same places whose mechanisms are built together; people who wait for company.
 _TOGETHER, _WAITING = 8, 4096
@@ -37,7 +38,7 @@ _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{0,79}")
 class Piece:
     """People on the same places: what one worker is handed."""
 
-    level: Level
+    shared: Shared
     output: Output
     places: Places
     users: tuple[str, ...]
@@ -76,26 +77,32 @@ class Batch:
 
 def run_batch(
     people: People,
-    level: Level,
+    options: BuildOptions,
     output: Output,
     engine: Engine,
     tell: Callable[[Row, Batch], object] = lambda row, batch: None,
+    *,
+    public_places: str | None = None,
 ) -> Batch:
     """Build what is missing, and write a summary of everybody.
 
     Parameters
     ----------
+    options
+        How every mechanism is built.
     tell
         Called with everybody's row, as it comes, and how far the run is.
+    public_places
+        The `places_id` of the public prior, if ``options.blur_with`` is one.
 
     Raises
     ------
     InputError
-        If the output is of a run with another level, or in use.
+        If the output is of a run with other options, or in use.
     """
     start = time.perf_counter()
-    batch = Batch(people.count)
-    with alone(output), Journal(output, level) as journal:
+    batch, shared = Batch(people.count), Shared(options, public_places)
+    with alone(output), Journal(output, shared) as journal:
         seen: set[str] = set()
 
         def _count_places(row: Row) -> None:
@@ -119,7 +126,7 @@ def run_batch(
                 if person.profile is None:
                     note(Row(person.user, "", FAILED, problem=person.problem))
                     continue
-                digest = digest_of(person.profile, level)
+                digest = digest_of(person.profile, shared)
                 row = journal.done(person.user, digest)
                 if row is not None:
                     batch.kept += 1
@@ -129,7 +136,7 @@ def run_batch(
                 journal.begin(person.user)
                 yield person.user, digest, person.profile
 
-        pieces = _pieces(wanted(), level, output)
+        pieces = _pieces(wanted(), shared, output)
         lost: list[Piece] = []
         for piece, rows in engine.run(build, pieces):
             if isinstance(rows, Lost):
@@ -148,36 +155,34 @@ def run_batch(
 
 def build(piece: Piece) -> list[Row]:
     """Build, certify and write the mechanisms of a piece: what a worker does."""
-    level, places = piece.level, piece.places
-    made: list[Mechanism | WhereishError | None] = [None] * len(piece.users)
+    options, places = piece.shared.options, piece.places
+    made: list[Mechanism | None] = [None] * len(piece.users)
     rows, where = [], places_id(places)
-    if level.public_places not in (None, where):
+    if piece.shared.public_places not in (None, where):
         problem = "the places must be those of the public prior (--blur-with), and are others"
         return _failed(piece, problem)
-    built_for = [blur_prior(prior, level.prior_blur, level.public) for prior in piece.priors]
-    if level.method == "exact":
+    try:
+        specs = [options.for_person(places, prior) for prior in piece.priors]
+    except WhereishError as wrong:
+        return _failed(piece, str(wrong))
+    alike = (options.method, options.solver, options.form, options.time_limit_s)
+    if alike == ("exact", "auto", None, None):
         try:
             made = list(
                 optimal_each(
-                    places, built_for, level.epsilon, level.dilation,
-                    tolerance=level.tolerance, threads=1,
+                    places, [spec.built_for for spec in specs], options.epsilon_per_km,
+                    options.dilation, tolerance=options.tolerance, threads=1,
                 )
             )  # fmt: skip
         except WhereishError:
             made = [None] * len(piece.users)  # one of them: each alone tells which
-    for user, digest, prior, blurred, mechanism in zip(
-        piece.users, piece.digests, piece.priors, built_for, made, strict=True
-    ):
+    for user, digest, spec, mechanism in zip(piece.users, piece.digests, specs, made, strict=True):
+        prior = spec.prior
         try:
-            found = mechanism
-            if not isinstance(found, Mechanism):
-                found = optimal(
-                    places, blurred, level.epsilon, level.dilation,
-                    method=level.method, tolerance=level.tolerance,
-                )  # fmt: skip
-            if level.method == "exact" and (found.proof is None or level.prior_blur):
-                found = how_far(found, prior, tolerance=level.tolerance)
-            content = mechanism_bytes(found, prior if level.keep_prior else None)
+            found = spec.build() if mechanism is None else mechanism
+            if options.method == "exact" and (found.proof is None or options.prior_blur):
+                found = how_far(found, prior, tolerance=options.tolerance)
+            content = mechanism_bytes(found, prior if options.keep_prior else None)
         except WhereishError as wrong:
             rows.append(
                 Row(
@@ -209,9 +214,9 @@ def file_name(user: str) -> str:
     return f"{plain or 'user'}.{hashlib.sha256(user.encode()).hexdigest()[:32]}{SUFFIX}"
 
 
-def digest_of(profile: Profile, level: Level) -> str:
+def digest_of(profile: Profile, shared: Shared) -> str:
     """Return the digest of what a mechanism is made from."""
-    digest = hashlib.sha256(json.dumps(level.told, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(shared.told, sort_keys=True).encode())
     digest.update(places_digest(profile.places))
     digest.update(np.ascontiguousarray(profile.prior, "<f8").tobytes())
     return digest.hexdigest()
@@ -232,7 +237,7 @@ def places_id(places: Places) -> str:
 
 
 def _pieces(
-    people: Iterable[tuple[str, str, Profile]], level: Level, output: Output
+    people: Iterable[tuple[str, str, Profile]], shared: Shared, output: Output
 ) -> Iterator[Piece]:
     """Put people on the same places together, as they come."""
     waiting: OrderedDict[bytes, list[tuple[str, str, Profile]]] = OrderedDict()
@@ -241,7 +246,7 @@ def _pieces(
     def piece(group: list[tuple[str, str, Profile]]) -> Piece:
         users, digests, profiles = zip(*group, strict=True)
         priors = np.array([who.prior for who in profiles])
-        return Piece(level, output, profiles[0].places, users, digests, priors)
+        return Piece(shared, output, profiles[0].places, users, digests, priors)
 
     for one in people:
         key = places_digest(one[2].places)
@@ -260,7 +265,7 @@ def _one_by_one(piece: Piece) -> Iterator[Piece]:
     for i in range(len(piece.users)):
         part = slice(i, i + 1)
         yield Piece(
-            piece.level, piece.output, piece.places,
+            piece.shared, piece.output, piece.places,
             piece.users[part], piece.digests[part], piece.priors[part],
         )  # fmt: skip
 

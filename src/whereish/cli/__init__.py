@@ -1,4 +1,4 @@
-"""The command line: a thin door to the library.
+"""The command line: one file for each command, in groups by what a person wants to do.
 
 Exit codes: 0 ok, 2 input, 3 not solved, 4 guarantee failed, 5 over budget, 130 interrupted.
 """
@@ -14,54 +14,89 @@ from typing import Annotated
 import typer
 
 from whereish import __version__
-from whereish.cli import commands
+from whereish.cli import help as help_
+from whereish.cli.audit import audit
 from whereish.cli.batch import batch
-from whereish.cli.city import city, forget
+from whereish.cli.build import build
+from whereish.cli.clear_cache import clear_cache
+from whereish.cli.compare import compare
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
-from whereish.cli.device import ledger_app, report
-from whereish.cli.paper import paper
+from whereish.cli.ledger import ledger_app
+from whereish.cli.measure import measure
+from whereish.cli.obfuscate import obfuscate
+from whereish.cli.plot import plot
 from whereish.cli.profile import profile
-from whereish.cli.release import audit, obfuscate
+from whereish.cli.report import report
+from whereish.cli.reproduce import reproduce
 from whereish.cli.serve import keys_app, serve
 from whereish.cli.sign import sign
+from whereish.cli.spanner import spanner
+from whereish.cli.synthetic_city import synthetic_city
+
+Entry = Callable[..., None] | typer.Typer  # a command, or a group of commands
+# A new command is one file and one entry here.
+COMMANDS: dict[str, dict[str, Entry]] = {
+    "Start here": {"demo": demo},
+    "Make a profile": {
+        "profile": profile,
+        "synthetic-city": synthetic_city,
+        "clear-cache": clear_cache,
+    },
+    "Build mechanisms": {"build": build, "batch": batch, "sign": sign},
+    "Judge a mechanism": {
+        "measure": measure,
+        "compare": compare,
+        "audit": audit,
+        "plot": plot,
+        "spanner": spanner,
+    },
+    "Hide a location": {"report": report, "obfuscate": obfuscate, "ledger": ledger_app},
+    "Run a service": {"serve": serve, "keys": keys_app},
+    "Reproduce the paper": {"reproduce": reproduce},
+}
+# Names of earlier versions, of commands and options: they still work, and help does not show them.
+OLD_NAMES = {
+    "city": "synthetic-city",
+    "forget": "clear-cache",
+    "paper": "reproduce",
+    "form": "formulation",
+    "interest": "radius-of-interest",
+    "one-person": "merge-users",
+}
 
 app = typer.Typer(
     name="whereish",
+    cls=help_.Group,
     no_args_is_help=True,
+    rich_markup_mode=None,
     # A traceback must not show the values of variables: a prior is personal.
     pretty_exceptions_show_locals=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda name: OLD_NAMES.get(name, name),
+    },
 )
 
 
-def _help(function: Callable[..., object]) -> str:
+def _help(function: Callable[..., None]) -> str:
     """Return what a command does, its lines joined: the terminal breaks them where it must."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-for function in (
-    profile,
-    commands.build,
-    commands.measure,
-    commands.spanner,
-    commands.compare,
-    commands.plot,
-    audit,
-    sign,
-    report,
-    obfuscate,
-    city,
-    forget,
-    paper,
-    batch,
-    serve,
-    demo,
-):
-    app.command(help=_help(function))(function)
-app.add_typer(ledger_app, name="ledger")
-app.add_typer(keys_app, name="keys")
+def _add(panel: str, name: str, entry: Entry) -> None:
+    if not isinstance(entry, typer.Typer):
+        app.command(name, help=_help(entry), cls=help_.Command, rich_help_panel=panel)(entry)
+        return
+    for below in entry.registered_commands:
+        below.cls, below.help = help_.Command, below.callback and _help(below.callback)
+    app.add_typer(entry, name=name, cls=help_.Group, rich_help_panel=panel)
+
+
+for panel, entries in COMMANDS.items():
+    for name, entry in entries.items():
+        _add(panel, name, entry)
 
 
 def _version(asked: bool) -> None:
@@ -77,7 +112,10 @@ def _root(
         typer.Option("--version", help="Print the version.", is_eager=True, callback=_version),
     ] = False,
 ) -> None:
-    """Tell services where-ish you are, with a proof."""
+    """Tell services where-ish you are, with a proof.
+
+    `whereish COMMAND --help` explains a command.
+    """
 
 
 def main() -> None:
@@ -85,6 +123,6 @@ def main() -> None:
     # Being ended politely is being interrupted: nothing is left half written.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        app()
+        app(prog_name="whereish")
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)

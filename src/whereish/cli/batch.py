@@ -10,9 +10,11 @@ from typing import Annotated
 
 import typer
 
-from whereish.cli.commands import (
+from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
+from whereish.cli.options import (
     AsJson,
     BlurWith,
+    Cluster,
     Dilation,
     Epsilon,
     ForgetPrior,
@@ -23,71 +25,71 @@ from whereish.cli.commands import (
     Ratio,
     Tolerance,
     Within,
+    given_flags,
+    read_options,
 )
-from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
-from whereish.cli.prior import check_prior_flags
-from whereish.cli.words import level_in_words, plain, privacy_level
-from whereish.errors import InputError, WhereishError
-from whereish.mechanisms import METHODS
-from whereish.places.validation import as_number, as_whole
-from whereish.programs import check_dilation
+from whereish.cli.words import level_in_words, plain
+from whereish.errors import WhereishError
+from whereish.limits import DILATION, TOLERANCE
+from whereish.places.validation import as_whole
 
 
 @command
 def batch(
+    context: typer.Context,
     profiles: Annotated[
         Path,
-        typer.Argument(help="A folder of profiles, one a person, or a table with a column user."),
+        typer.Argument(
+            metavar="PROFILES",
+            help="A folder with a profile of each person, or a table with a column user.",
+        ),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", help="A folder, or an address like s3://bucket/run.")
+        str,
+        typer.Option(
+            "--output", "-o", metavar="OUT", help="A folder, or an address like s3://bucket/run.",
+            rich_help_panel="Output",
+        ),
     ],
     epsilon: Epsilon = None,
     ratio: Ratio = None,
     within: Within = None,
-    dilation: Dilation = 1.0,
+    dilation: Dilation = DILATION,
     method: Method = "exact",
-    tolerance: Tolerance = 1e-6,
+    tolerance: Tolerance = TOLERANCE,
     workers: Annotated[
-        int | None, typer.Option(help="Processes at a time; as many as cores if not given.")
+        int | None,
+        typer.Option(
+            help="Processes at a time. If not given: all cores.", rich_help_panel="How it is built"
+        ),
     ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="A Ray cluster instead: auto, or its HOST:PORT.")
-    ] = None,
+    cluster: Cluster = None,
     normalise: Normalise = False,
     keep_prior: KeepPrior = False,
     forget_prior: ForgetPrior = False,
     prior_blur: PriorBlur = 0.0,
     blur_with: BlurWith = None,
     as_json: AsJson = False,
-) -> None:
-    """Build a certified mechanism for everybody, and a summary of all of them.
+) -> None:  # fmt: skip
+    """Build a certified mechanism for each of many people.
 
-    What is there already and has not changed is left alone: a run that was stopped goes on. With
-    --json, standard output gets a line for everybody, and one for the whole run.
+    A second run builds only what is missing or has changed, so a stopped run continues. With
+    --json, standard output gets a line for each person, and one for the whole run.
     """
-    from whereish.batch import Batch, Level, Row, open_engine, open_output, run_batch
+    from whereish.batch import Batch, Row, open_engine, open_output, run_batch
     from whereish.batch.run import places_id
     from whereish.profiles import People, read_profile
 
-    level = privacy_level(epsilon, ratio, within)
-    check_prior_flags(keep_prior, forget_prior, prior_blur, blur_with)
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    as_number("tolerance", tolerance)
-    check_dilation(dilation)
+    asked = read_options(given_flags(context))
     if workers is not None:
         as_whole("workers", workers)
     people = People(profiles, normalise=normalise)
-    say(f"{people.count:,} people. {level_in_words(level)}")
+    say(f"{people.count:,} people. {level_in_words(asked.epsilon_per_km)}")
     engine = open_engine(workers, cluster)
-    public = where_public = None
+    where_public = None
     if blur_with is not None and blur_with != "uniform":
         other = read_profile(Path(blur_with), normalise=normalise)
-        public, where_public = tuple(other.prior.tolist()), places_id(other.places)
-    asked = Level(
-        level, dilation, method, tolerance, keep_prior, prior_blur, public, where_public
-    )  # fmt: skip
+        asked, where_public = asked.changed(blur_with=other.prior), places_id(other.places)
     problems: list[Row] = []
     begun: list[float] = []
     ended = 0
@@ -114,10 +116,10 @@ def batch(
         where = open_output(output)
         many = "one worker" if engine.workers == 1 else f"{engine.workers} workers"
         with waiting(f"building on {many}") as bar:
-            done = run_batch(people, asked, where, engine, tell)
+            done = run_batch(people, asked, where, engine, tell, public_places=where_public)
     except (KeyboardInterrupt, WhereishError):
         if ended:
-            say(f"{ended:,} of {people.count:,} people are done: the same command does the rest")
+            say(f"{ended:,} of {people.count:,} people are done; the same command continues")
         raise
     finally:
         engine.close()
@@ -126,13 +128,12 @@ def batch(
     if len(problems) > 20:
         say(f"  and {len(problems) - 20:,} more: see the summary")
     if done.elsewhere:
-        who = "one has" if done.elsewhere == 1 else f"{done.elsewhere:,} have"
         say(
-            f"{who} other places than the rest, and got a mechanism on those: see places_id in "
-            "the summary"
+            f"Profiles with other places than the rest: {done.elsewhere:,}. Each got a mechanism "
+            "on its own places (places_id in the summary)."
         )
     say(
-        f"{done.built:,} built, {done.kept:,} were there, {done.failed:,} failed, in "
+        f"{done.built:,} built, {done.kept:,} were up to date, {done.failed:,} failed, in "
         f"{done.seconds:,.1f} s. The summary is {output.rstrip('/')}/summary.csv"
     )
     if as_json:

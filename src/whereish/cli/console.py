@@ -1,4 +1,4 @@
-"""What every command shares: where words go, how errors end, what is shown while one waits."""
+"""What every command shares: where messages go, how errors end, the progress bar."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from typing import Any, TypeVar
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from whereish.cli.words import plain
 from whereish.errors import BudgetError, GuaranteeError, InputError, SolveError, WhereishError
+from whereish.extras import missing_extra
 
 EXIT_INPUT, EXIT_NOT_SOLVED, EXIT_GUARANTEE, EXIT_BUDGET, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
 _CODES: tuple[tuple[type[WhereishError], int], ...] = (
@@ -32,7 +34,7 @@ console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def say(text: str = "") -> None:
-    """Say something to the person: on standard error, so that --json stays clean."""
+    """Print a message for people on standard error, so that --json stays clean."""
     console.print(text, markup=False)
 
 
@@ -48,6 +50,11 @@ def command(function: Command) -> Command:
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
+        except ModuleNotFoundError as missing:
+            if (advice := missing_extra(missing)) is None:
+                raise
+            say(f"whereish: {advice}")
+            raise typer.Exit(EXIT_INPUT) from None
         except WhereishError as wrong:
             say(f"whereish: {wrong}")
             code = next(code for kind, code in _CODES if isinstance(wrong, kind))
@@ -65,9 +72,10 @@ def command(function: Command) -> Command:
 
 @contextmanager
 def waiting(what: str) -> Iterator[Callable[..., None]]:
-    """Show what is going on and for how long; plain text where there is no terminal.
+    """Show what a command is doing and for how long; one line of text where there is no terminal.
 
-    Yields a function that says how far it has come: in words, and as a share of the way.
+    Yields a function that takes the progress: in words, and as a share of the way. The words come
+    first in the line; what does not fit into it is cut off.
     """
     if not console.is_terminal:
         say(f"{what} ...")
@@ -75,15 +83,17 @@ def waiting(what: str) -> Iterator[Callable[..., None]]:
         return
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        TextColumn(
+            "{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
+        ),
+        BarColumn(bar_width=16),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, expand=True) as progress:
         task = progress.add_task(what, total=None)
 
         def tell(news: str, share: float | None = None) -> None:
             total = None if share is None else 1.0
-            progress.update(task, description=f"{what}: {news}", total=total, completed=share)
+            progress.update(task, description=f"{news} | {what}", total=total, completed=share)
 
         yield tell

@@ -1,4 +1,4 @@
-"""``whereish demo``: one city, one person, one mechanism, and what came of it, in words."""
+"""``whereish demo``: a mechanism for an embedded city, in words and pictures."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Annotated
 import typer
 
 import whereish as wh
-from whereish.cli.commands import AsJson
 from whereish.cli.console import command, console, emit, say, waiting
-from whereish.cli.report import comparison_table
+from whereish.cli.options import AsJson
+from whereish.cli.presentation import comparison_table
 from whereish.cli.words import level_in_words, saved
 from whereish.errors import InputError, SolveError
-from whereish.plotting import draw_comparison, draw_mechanism, km
+from whereish.plotting import draw_comparison, draw_mechanism
 from whereish.studies import Row, compare
+from whereish.units import km
 
 RATIO, WITHIN_KM, DILATION = 2.0, 0.65, 1.05
 
@@ -25,20 +26,27 @@ RATIO, WITHIN_KM, DILATION = 2.0, 0.65, 1.05
 @command
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the pictures and the mechanism.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER",
+            help="The folder for the pictures and the mechanism.", rich_help_panel="Output",
+        ),
     ] = Path("whereish-demo"),
     as_json: AsJson = False,
-) -> None:
-    """Build a mechanism for an embedded city and show what it does."""
+) -> None:  # fmt: skip
+    """Build a mechanism for an embedded city, and show it."""
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as wrong:
-        raise InputError(f"output {output} cannot be made a folder: {wrong.strerror}") from None
+        raise InputError(
+            f"output must be a folder, and {output} cannot be made one: {wrong.strerror}"
+        ) from None
     who = wh.embedded_city()
     epsilon = math.log(RATIO) / WITHIN_KM
     say(
-        "A made-up person lives, works and goes out in Paris: 48 cells of 870 x 890 m, and a prior "
-        "counted from 90 days of her traces."
+        "A made-up person lives, works and goes out in Paris. Her area has 48 cells of "
+        "870 x 890 m. The prior says how often she is in each cell; it was counted from 90 days "
+        "of her traces."
     )
     say(level_in_words(epsilon))
     with waiting("building mechanisms and measuring them"):
@@ -84,26 +92,28 @@ def _closing(
     say(
         f"A report is {km(loss)} off on average. Planar Laplace noise with the same privacy is "
         f"{km(laplace)} off: knowing where she usually is makes reports {saved(loss, laplace)}. "
-        f"Nothing with this privacy can do better than {km(least)}: that is proved. All {pairs:,} "
-        f"pairs of places count; the {edges} pairs of the spanner in the picture would do, for "
-        f"{km(max(on_spanner - loss, 0.0))} more."
+        f"Nothing with this privacy can do better than {km(least)}: that is proved. It took "
+        f"constraints on all {pairs:,} pairs of places; the {edges} pairs of the spanner in the "
+        f"picture would be enough, with reports {km(max(on_spanner - loss, 0.0))} further off."
     )
     say(
         f"Checked: all {ratios:,} ratios of these probabilities, one by one, by code that did not "
         "build them. None is above its limit."
     )
     say(f"Pictures: {output / 'city.png'} and {output / 'comparison.png'}.")
-    say(
-        f"Try next: {_command()} serve --open, to drag a pin and see where its reports go; "
-        f"{_command()} audit {output / 'mechanism.whereish'}, which checks it again from "
-        f"the file alone; {_command()} profile my-tracks -o me.csv with your own GPX tracks, "
-        f"Google Timeline or other traces, and {_command()} build me.csv --ratio 2 --within 500m "
-        "-o mine.whereish."
-    )
+    name = "whereish" if shutil.which("whereish") else _as_started()
+    say("Try next:")
+    say(f"  {name} serve --open")
+    say("      drag a pin on a map and see where its reports go")
+    say(f"  {name} audit {output / 'mechanism.whereish'}")
+    say("      check the mechanism again, from its file alone")
+    say(f"  {name} profile my-tracks -o me.csv")
+    say(f"  {name} build me.csv --ratio 2 --within 500m -o mine.whereish")
+    say("      build a mechanism from your own GPX tracks, Google Timeline or other traces")
 
 
-def _command() -> str:
-    return "whereish" if shutil.which("whereish") else sys.argv[0]
+def _as_started() -> str:
+    return "python -m whereish" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
 
 
 def _same(row: Row, epsilon: float) -> bool:

@@ -13,25 +13,11 @@ from whereish.cli.reading import read_who
 from whereish.errors import InputError
 from whereish.format import TELLS_PRIOR
 from whereish.places import Array
-from whereish.plotting import km
-from whereish.profiles import check_blur
+from whereish.units import km
 
 # Longer than this is too long to wait for what a blur has cost.
 _SECONDS = 20.0
 _OF_THE_BLURRED = ("lower_bound_km", "gap", "program_gap", "repair_cost_km")
-
-
-def check_prior_flags(keep: bool, forget: bool, blur: float, blur_with: str | None) -> None:
-    """Refuse flags about the prior that contradict each other."""
-    if keep and forget:
-        raise InputError("give --keep-prior or --forget-prior (the default), not both")
-    check_blur(blur)
-    if blur and keep:
-        raise InputError(
-            "prior-blur must be left out with --keep-prior: a file that holds the prior tells it"
-        )
-    if blur_with is not None and not blur:
-        raise InputError("blur-with must go with --prior-blur, like --prior-blur 0.3")
 
 
 def public_prior(blur_with: str | None, who: wh.Profile, normalise: bool) -> Array | None:
@@ -58,13 +44,13 @@ def load_with_prior(
 
 
 def say_what_it_tells(mechanism: wh.Mechanism, kept: bool) -> None:
-    """Warn of what a file tells whoever gets it."""
+    """Warn of what a file reveals about the prior."""
     if kept:
-        say("The file holds your prior: do not pass it on.")
+        say("Careful: the file holds your prior. Do not pass it on.")
     elif TELLS_PRIOR in wh.certify(mechanism)["guarantee"]:
         say(
-            "Even without the prior the file tells most of it to whoever computes for it: pass on "
-            "reports, not the file. See docs/limitations.md."
+            "Careful: most of your prior can be computed from this file, even without the prior in "
+            "it. Pass on reports, not the file. See docs/limitations.md."
         )
 
 
@@ -95,11 +81,11 @@ class Blurred:
         nothing: dict[str, Any] = dict.fromkeys(_OF_THE_BLURRED)
         build = replace(made.build, **nothing)
         if made.build.stopped is not None or (made.build.seconds or 0.0) > _SECONDS:
-            return cls(made.telling(build), None)
+            return cls(made.with_metadata(build), None)
         best, loss = solve(prior), wh.quality_loss(made, prior, quality)
         if best.build.stopped is not None:
-            return cls(made.telling(build), None)
-        return cls(made.telling(build), loss - wh.quality_loss(best, prior, quality))
+            return cls(made.with_metadata(build), None)
+        return cls(made.with_metadata(build), loss - wh.quality_loss(best, prior, quality))
 
     def in_words(self, share: float) -> str:
         """Say what a blur has cost."""

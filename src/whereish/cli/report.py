@@ -1,165 +1,156 @@
-"""What a profile, a mechanism or a comparison looks like to a person, and as JSON facts."""
+"""``whereish report``: draw a report of where somebody is, within the budget of a ledger."""
 
 from __future__ import annotations
 
-import math
-import time
-from typing import Any
+import getpass
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
 
-import numpy as np
-from rich.table import Table
+import typer
 
 import whereish as wh
-from whereish.cli.console import say
-from whereish.places import Array
-from whereish.plotting import km
-from whereish.solvers import compile_seconds
-from whereish.studies import Row
+from whereish.cli.completion import one_of
+from whereish.cli.console import command, emit, say
+from whereish.cli.options import AsJson, MechanismFile
+from whereish.device import PERIODS
+from whereish.errors import InputError
+from whereish.release import OUTSIDE
 
-_FAR_OFF = 1e-3
-_PROVED = 1e-4
-_WORTH_SAYING_S = 2.0
-_STOPPED = {"time": "the time was up", "asked": "by you"}
-
-
-def comparison_table(rows: list[Row]) -> Table:
-    """Make the table that `compare` and the demo show."""
-    table = Table(title_justify="left", header_style="bold")
-    table.add_column("mechanism", no_wrap=True)
-    for heading in ("epsilon", "quality loss", "adv. error", "95% within"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        if row.problem is not None:
-            table.add_row(row.name, "not there", "", "", "")
-            continue
-        promised = "none" if row.epsilon_per_km is None else f"{row.epsilon_per_km:.3f}"
-        losses = (row.quality_loss_km, row.adversary_error_km, row.report_radius_95_km)
-        table.add_row(row.name, promised, *(km(loss or 0.0) for loss in losses))
-    return table
+_LONGEST = 200  # characters of a point
+_POINT = re.compile(r"\s*[-+]?\d[\d.]*\s*[,;]\s*[-+]?\d[\d.]*\s*")
+_WORDS = re.compile(r"\s*(\d+)\s+(?:new\s+)?places?(?:\s+(?:a|an|per|each|every)\s+(\w+))?\s*")
+_OUTSIDE = OUTSIDE[:2]
+_NEW_LEDGER = "The budget (of a new ledger)"
 
 
-def say_problems(rows: list[Row]) -> None:
-    """Say, below a comparison, why a mechanism is missing from it."""
-    for reason in dict.fromkeys(row.problem for row in rows if row.problem is not None):
-        say(reason)
+@command
+def report(
+    source: MechanismFile,
+    ledger: Annotated[
+        Path,
+        typer.Option(
+            metavar="LEDGER",
+            help="The file that records what you spent. It is made if there is none.",
+            rich_help_panel="Where you are",
+        ),
+    ],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LAT,LON",
+            help="Where you are (or X,Y in km). Other programs and your shell's history can see "
+            "it: better leave it out.",
+            rich_help_panel="Where you are",
+        ),
+    ] = None,
+    outside: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(_OUTSIDE),
+            help="If you are outside the area of the mechanism: refuse, or take the nearest place.",
+            autocompletion=one_of(_OUTSIDE),
+            rich_help_panel="Where you are",
+        ),
+    ] = "error",
+    new_places: Annotated[
+        int | None,
+        typer.Option(
+            help="How many new places you may report in a period.", rich_help_panel=_NEW_LEDGER
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help='The same in words, "3 new places a day", or as epsilon per period.',
+            rich_help_panel=_NEW_LEDGER,
+        ),
+    ] = None,
+    period: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(PERIODS),
+            help="How long a period is. If not given: a day.",
+            autocompletion=one_of(PERIODS),
+            rich_help_panel=_NEW_LEDGER,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a report of where you are, within a budget.
 
-
-def _extent(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
-    """Collect what --json prints of a mechanism under a prior."""
-    built = mechanism.build
-    tightest = wh.tightest_epsilon(mechanism, wh.euclidean(mechanism.inputs))
-    per_km = mechanism.epsilon if mechanism.is_per_km else None
-    return {
-        "method": built.method,
-        "places": len(mechanism.inputs),
-        "outputs": len(mechanism.outputs),
-        "epsilon": mechanism.epsilon,
-        "epsilon_unit": mechanism.epsilon_unit,
-        "epsilon_per_km": per_km,
-        "tightest_epsilon_per_km": float(tightest),
-        "tightest_pair": list(tightest.pair),
-        "tightest_output": tightest.output,
-        "private": mechanism.epsilon is not None,
-        "ratio_2_within_km": None if per_km is None else math.log(2) / per_km,
-        "quality_loss_km": wh.quality_loss(mechanism, prior),
-        "adversary_error_km": wh.adversary_error(mechanism, prior),
-        "constraints": built.constraints,
-        "variables": built.variables,
-        "edges": built.edges,
-        "dilation": built.dilation,
-        "requested_dilation": built.requested_dilation,
-        "solver": built.solver,
-        "form": built.form,
-        "seconds": built.seconds,
-        "lower_bound_km": built.lower_bound_km,
-        "gap": built.gap,
-        "program_gap": built.program_gap,
-        "stopped": built.stopped,
-        "repair_mix": built.repair_mix,
-        "repair_cost_km": built.repair_cost_km,
-        "ratios_checked": mechanism.verdict.ratios if mechanism.verdict else 0,
-        "notes": list(built.notes),
-    }
-
-
-class Watch:
-    """Tells how long somebody has waited, and for what."""
-
-    def __init__(self) -> None:
-        self._start, self._compiled = time.perf_counter(), compile_seconds()
-
-    def say(self, mechanism: wh.Mechanism) -> dict[str, float]:
-        """Say it where it is worth saying; return it for JSON."""
-        waited = time.perf_counter() - self._start
-        compiled = compile_seconds() - self._compiled
-        solved = max((mechanism.build.seconds or 0.0) - compiled, 0.0)
-        if compiled >= _WORTH_SAYING_S:
-            say(
-                f"It took {waited:.0f} s in all. Of the {solved + compiled:.0f} s to the answer, "
-                f"{compiled:.0f} s went into compiling the solver, which is kept for the next time."
-            )
-        elif waited - solved >= _WORTH_SAYING_S:
-            say(f"It took {waited:.0f} s in all, checks and writing included.")
-        return {"waited_seconds": waited, "compile_seconds": compiled}
-
-
-def say_profile(who: wh.Profile) -> None:
-    """Say how many places there are and how large the area is."""
-    width, height = np.ptp(who.places.xy, axis=0)
-    extent = f"{len(who.places):,} places within {_extent(width)} x {_extent(height)} km"
-    off = who.places.projection_error
-    if who.places.plane is not None:
-        extent += f" (the plane is off by at most {off:.1g} of a distance)"
-    say(extent)
-    if off > _FAR_OFF:
-        say(f"warning: places so far apart do not fit a plane: distances are off by {off:.0%}")
-
-
-def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
-    """Say what a mechanism promises, what was checked and what it costs."""
-    built = mechanism.build
-    say()
-    if built.constraints is not None:
-        took = "" if built.seconds is None else f" in {built.seconds:.2f} s"
-        say(
-            f"  solved        {built.constraints:,} constraints, {built.variables:,} variables "
-            f"by {built.solver}{took}"
+    The same place gets the same report all period, at no further cost. Give where you are as one
+    line, LAT,LON, on standard input; at a terminal you are asked for it. Exit code 5 means that
+    the budget does not suffice: nothing was reported.
+    """
+    if any(_POINT.fullmatch(str(word)) for word in (source, ledger, budget, period, outside)):
+        raise InputError(
+            "where you are must come on standard input, or after --at; it came as another argument"
         )
-    for note in built.notes:
-        say(f"                {note}")
-    if mechanism.verdict is None:
-        say("  privacy       no epsilon is promised")
-    else:
+    epsilon, new_places, period = _budget(budget, new_places, period)
+    point = _where(at)
+    mechanism, _ = wh.load_mechanism(source)
+    reporter = wh.Reporter(
+        mechanism, ledger, epsilon, period, new_places=new_places, outside=outside
+    )
+    made = reporter.report(point)
+    where = made.latlon or made.xy_km
+    unit = "degrees" if made.latlon else "km"
+    say(f"Report: {where[0]:.6f}, {where[1]:.6f} {unit} (place {made.output}).")
+    cost = (
+        f"It cost epsilon {made.cost:.4g}"
+        if made.fresh
+        else "This place had a report already, so it cost nothing"
+    )
+    left = f"{made.new_places_left} new place{'' if made.new_places_left == 1 else 's'}"
+    say(
+        f"{cost}: {made.spent:.4g} of {made.budget:.4g} is spent. You can report {left} more until "
+        f"{made.period_ends}."
+    )
+    if as_json:
+        emit(dict(vars(made)))
+
+
+def _budget(
+    text: str | None, new_places: int | None, period: str | None
+) -> tuple[float | None, int | None, str | None]:
+    """Read a budget: epsilon, or new places in words."""
+    if text is None:
+        return None, new_places, period
+    found = _WORDS.fullmatch(text.lower())
+    if found is None:
+        try:
+            return float(text), new_places, period
+        except ValueError:
+            raise InputError(
+                f'budget must be epsilon, or words like "3 new places a day", got {text!r}'
+            ) from None
+    named = found[2]
+    if new_places is not None or (named and period is not None and named != period):
+        raise InputError(f"the budget must be given once, got {text!r} and other flags")
+    return None, int(found[1]), named or period
+
+
+def _where(at: str | None) -> tuple[float, float]:
+    """Return where somebody is; from standard input or a prompt, unless --at was given."""
+    if at is not None and at != "-":
         say(
-            f"  privacy       epsilon {mechanism.epsilon:.4g} {mechanism.epsilon_unit} holds "
-            f"for all {mechanism.verdict.ratios:,} ratios, checked one by one"
+            "Careful: other programs on this machine can see what follows --at, and your shell "
+            "keeps it. Leave --at out, and give LAT,LON on standard input."
         )
-    if built.stopped is not None:
-        why = _STOPPED.get(built.stopped, "early")
-        say(f"  stopped       {why}: this is the best so far, as private as any")
-    if built.gap is not None and built.lower_bound_km is not None:
-        bound = km(built.lower_bound_km)
-        if built.lower_bound_km <= 0 and built.gap > _PROVED:
-            say("  optimum       NOT REACHED, and nothing is known yet of how near it is")
-            bound = ""
-        elif built.gap <= _PROVED:
-            words = f"proved within {max(built.gap, 0.0):.1e}: nothing with this privacy"
-        elif (built.dilation or 1) > 1 and (built.program_gap or 1.0) <= _PROVED:
-            words = f"within {built.gap:.1%}, for the dilation: nothing with this privacy"
-        else:
-            words = f"NOT REACHED, {built.gap:.1%} may be left: nothing with this privacy"
-        if bound:
-            say(f"  optimum       {words} loses less than {bound}")
-    say(f"  quality loss  a report is {km(facts['quality_loss_km'])} off on average")
-    unit = facts.get("adversary_error_unit", "km")
-    error = facts["adversary_error_km"]
-    if unit == "km":
-        say(f"  adversary     who knows the prior and guesses best is {km(error)} off on average")
-    else:
-        say(
-            f"  adversary     who knows the prior and guesses best is wrong {error:.1%} of the time"
-        )
+        return _point(at)
+    if at is None and sys.stdin is not None and sys.stdin.isatty():
+        return _point(getpass.getpass("Where you are, LAT,LON (it is not shown): "))
+    line = "" if sys.stdin is None else sys.stdin.readline(_LONGEST)
+    if not line.strip():
+        raise InputError("a line LAT,LON must come on standard input, got none")
+    return _point(line)
+
+
+def _point(text: str) -> tuple[float, float]:
+    try:
+        first, second = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError("where you are must be two numbers, LAT,LON, got something else") from None
+    return first, second

@@ -1,4 +1,4 @@
-"""The service's commands: serve, and the keys of those who may ask it."""
+"""The commands of the service: serve, and keys for its clients."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whereish.cli.completion import one_of
 from whereish.cli.console import command, emit, say
 from whereish.errors import InputError
 from whereish.places.validation import as_number, as_whole
+from whereish.service.limits import Limits
 from whereish.service.settings import (
     DATABASE_VARIABLE,
     SECRET_VARIABLE,
-    Limits,
     Settings,
     default_folder,
     duration_s,
@@ -27,19 +28,20 @@ from whereish.service.settings import (
 Folder = Annotated[
     Path | None,
     typer.Option(
-        help="Where jobs and keys are kept, readable by you only; ~/.local/share/whereish if not "
-        "given."
+        metavar="FOLDER", help="Jobs and keys. If not given: ~/.local/share/whereish.",
+        rich_help_panel="Data",
     ),
-]
+]  # fmt: skip
 DatabaseUrl = Annotated[
     str | None,
     typer.Option(
-        envvar=DATABASE_VARIABLE, help="A PostgreSQL URL, for several servers; else a file.",
-        show_envvar=True,
+        metavar="URL", envvar=DATABASE_VARIABLE, show_envvar=True,
+        help="Use PostgreSQL.", rich_help_panel="Data",
     ),
 ]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 _DEFAULT = Limits()
+_LISTEN, _SOLVE, _LIMITS, _PAGE = "Address", "Solving", "Limits", "The page"
 
 if TYPE_CHECKING:
     from whereish.service.auth.keys import Keys
@@ -49,62 +51,100 @@ keys_app = typer.Typer(no_args_is_help=True, help="Make, list and revoke the key
 
 @command
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8765,
+    host: Annotated[
+        str, typer.Option(metavar="NAME", help="Listen here.", rich_help_panel=_LISTEN)
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="0 takes a free port.", rich_help_panel=_LISTEN)
+    ] = 8765,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Answer to this name, too, e.g. behind a proxy.",
+            rich_help_panel=_LISTEN,
+        ),
+    ] = None,
     folder: Folder = None,
     database: DatabaseUrl = None,
+    retention: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="Keep finished jobs: 90m, 24h, 7d.", rich_help_panel="Data"
+        ),
+    ] = "24h",
     workers: Annotated[
-        int | None, typer.Option(help="Solves at a time; as many as cores if not given.")
+        int | None,
+        typer.Option(help="Solves at a time. If not given: all cores.", rich_help_panel=_SOLVE),
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(help="Solve on a Ray cluster that is there already: auto or HOST:PORT."),
+        typer.Option(
+            metavar="ADDRESS", help="Use a Ray cluster: auto, or HOST:PORT.",
+            rich_help_panel=_SOLVE,
+        ),
     ] = None,
-    retention: Annotated[
-        str, typer.Option(help="How long finished jobs are kept, like 90m, 24h or 7d.")
-    ] = "24h",
-    places: Annotated[int, typer.Option(help="Most places of a recipe.")] = _DEFAULT.places,
-    body: Annotated[int, typer.Option(help="Most bytes of a recipe.")] = _DEFAULT.body_bytes,
-    memory: Annotated[float, typer.Option(help="Gigabytes a solve may take.")] = _DEFAULT.memory_gb,
+    memory: Annotated[
+        float, typer.Option(metavar="GB", help="For each solve.", rich_help_panel=_SOLVE)
+    ] = _DEFAULT.memory_gb,
     time_limit: Annotated[
-        float, typer.Option(help="Seconds a solve may take.")
+        float, typer.Option(metavar="SECONDS", help="For each solve.", rich_help_panel=_SOLVE)
     ] = _DEFAULT.time_limit_s,
-    queue: Annotated[int, typer.Option(help="Most jobs that wait.")] = _DEFAULT.queue,
-    jobs: Annotated[int, typer.Option(help="Most jobs of one key.")] = _DEFAULT.jobs_per_key,
+    places: Annotated[
+        int, typer.Option(help="Places of a mechanism.", rich_help_panel=_LIMITS)
+    ] = _DEFAULT.places,
+    body: Annotated[
+        int, typer.Option(help="Bytes of a request.", rich_help_panel=_LIMITS)
+    ] = _DEFAULT.body_bytes,
+    queue: Annotated[
+        int, typer.Option(help="Jobs that wait.", rich_help_panel=_LIMITS)
+    ] = _DEFAULT.queue,
+    jobs: Annotated[
+        int, typer.Option(help="Jobs of one key.", rich_help_panel=_LIMITS)
+    ] = _DEFAULT.jobs_per_key,
     rate: Annotated[
-        int, typer.Option(help="New jobs a minute and key.")
+        int, typer.Option(help="New jobs of one key in a minute.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.posts_per_minute,
     reads: Annotated[
-        int, typer.Option(help="Other requests a second and key.")
+        int, typer.Option(help="Other requests of one key in a second.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.reads_per_second,
     streams: Annotated[
-        int, typer.Option(help="Open event streams of one key.")
+        int, typer.Option(help="Open event streams of one key.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.streams_per_key,
     connections: Annotated[
         int | None,
-        typer.Option(help="Open connections in all; 2000 if not given, or what the system allows."),
+        typer.Option(help="Open connections (2000, or as the system).", rich_help_panel=_LIMITS),
     ] = None,
     connections_per_address: Annotated[
         int | None,
         typer.Option(
-            help="Open connections of one client address; 200 if not given, and any number from "
-            "this machine, where a proxy may be."
+            help="From one address (200; from this machine: any).",
+            rich_help_panel=_LIMITS,
         ),
     ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="Another name it answers to, e.g. behind a proxy.")
-    ] = None,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the page in a browser.", rich_help_panel=_PAGE)
+    ] = False,
     tiles: Annotated[
         str | None,
-        typer.Option(help="A .pmtiles file or a tile address for the page's map; none if not set."),
+        typer.Option(
+            metavar="MAP", help="A .pmtiles file, or the address of tiles.",
+            rich_help_panel=_PAGE,
+        ),
     ] = None,
     tiles_credit: Annotated[
-        str, typer.Option(help="Who made the tiles: shown on the map with them.")
+        str,
+        typer.Option(help="Shown on the map: who made the tiles.", rich_help_panel=_PAGE,
+                     show_default=False),
     ] = "",
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL", help="debug, info, warning or error.",
+            autocompletion=one_of(("debug", "info", "warning", "error")),
+        ),
+    ] = None,
     as_json: AsJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """Serve the HTTP API and the page, until Ctrl-C.
 
     Without keys it listens on this machine only. No endpoint takes a true location.
@@ -144,7 +184,10 @@ def serve(
     )  # fmt: skip
     start_logging(level)
     if database is not None and SECRET_VARIABLE not in os.environ:
-        say(f"{SECRET_VARIABLE} is not set: a secret of this folder is used, which no other has")
+        say(
+            f"{SECRET_VARIABLE} is not set: the secret of this folder is used, and no other server "
+            "has it"
+        )
 
     def ready(url: str) -> None:
         say(f"Whereish is at {url} (the API: {url}/docs). Ctrl-C stops it.")
@@ -155,8 +198,8 @@ def serve(
             webbrowser.open(url)
 
     listen(settings, ready)
-    say("Stopped. Jobs that were not done go on when it starts again.")
-    # A solve that waits to be taken up again must not hold up the exit.
+    say("Stopped. Unfinished jobs continue at the next start.")
+    # Threads of the queue must not delay the exit.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -165,12 +208,12 @@ def serve(
 @keys_app.command("add")
 @command
 def add(
-    name: Annotated[str, typer.Argument(help="Whose it is: for you, to tell keys apart.")],
+    name: Annotated[str, typer.Argument(help="A name for the key.")],
     folder: Folder = None,
     database: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key and show it, once: only a digest of it is kept."""
+    """Make a key and show it once. Only a digest of it is stored."""
     made = _keys(folder, database).add(name)
     if as_json:
         emit({"name": name, "key": made})
@@ -182,13 +225,13 @@ def add(
 @keys_app.command("list")
 @command
 def list_(folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
-    """List the keys: their names, and since when."""
+    """List the keys with their names and dates."""
     found = _keys(folder, database, there=True).list()
     if as_json:
         emit([vars(key) for key in found])
         return
     if not found:
-        say("There are no keys: the service listens on this machine only, and asks for none.")
+        say("There are no keys: the service listens on this machine only, and needs none.")
     for key in found:
         say(f"{key.id}  {key.created}  {key.name}")
 
@@ -201,17 +244,17 @@ def revoke(
     database: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Revoke a key, and forget its jobs: servers refuse it within a second."""
+    """Revoke a key and delete its jobs. Servers refuse it within a second."""
     _keys(folder, database, there=True).revoke(name)
-    say(f"{name} is revoked, and its jobs are forgotten.")
+    say(f"{name} is revoked, and its jobs are deleted.")
     if as_json:
         emit({"revoked": name})
 
 
-def _are_tiles(told: str) -> bool:
-    if re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d+)?/[^\s;,'\"]*", told):
-        return told.endswith(".pmtiles") or all(part in told for part in ("{z}", "{x}", "{y}"))
-    return told.endswith(".pmtiles") and Path(told).is_file()
+def _are_tiles(given: str) -> bool:
+    if re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d+)?/[^\s;,'\"]*", given):
+        return given.endswith(".pmtiles") or all(part in given for part in ("{z}", "{x}", "{y}"))
+    return given.endswith(".pmtiles") and Path(given).is_file()
 
 
 def _keys(folder: Path | None, database: str | None, *, there: bool = False) -> Keys:

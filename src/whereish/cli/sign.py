@@ -1,4 +1,4 @@
-"""The command that signs a mechanism, and makes the key to do it with."""
+"""``whereish sign``: sign a mechanism, and make the key to do it with."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from whereish.cli.commands import AsJson
 from whereish.cli.console import command, emit, say
+from whereish.cli.options import AsJson
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
 from whereish.format import audit_bytes, digest_of, new_private_key, public_key_of, signed
@@ -20,29 +20,44 @@ from whereish.format import audit_bytes, digest_of, new_private_key, public_key_
 @command
 def sign(
     source: Annotated[
-        Path | None, typer.Argument(metavar="[K]", help="A mechanism's file.")
+        Path | None,
+        typer.Argument(metavar="[MECHANISM]", help="The .whereish file of a mechanism."),
     ] = None,
-    key: Annotated[Path | None, typer.Option(help="Your private key, a PEM file: Ed25519.")] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Your private key: Ed25519, in a PEM file.",
+            rich_help_panel="The key",
+        ),
+    ] = None,
     new_key: Annotated[
-        Path | None, typer.Option(help="Make a private key first, into this new file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Make a private key first, in this new file.",
+            rich_help_panel="The key",
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where to write it; else K itself."),
+        typer.Option(
+            "--output", "-o", metavar="FILE",
+            help="The signed file. If not given, MECHANISM is replaced.",
+            rich_help_panel="Output",
+        ),
     ] = None,
     as_json: AsJson = False,
-) -> None:
-    """Sign a mechanism, so that others can tell that it comes from you.
+) -> None:  # fmt: skip
+    """Sign a mechanism: others can check that it is yours.
 
-    It is audited first. Devices check it with the public key: whereish audit --key, or
-    readMechanism(bytes, {key}) in the browser.
+    It is audited first. Others check it with your public key: `whereish audit --key`, or
+    `readMechanism(bytes, {key})` in the browser.
     """
     if (key is None) == (new_key is None):
         raise InputError(
-            "give either --key FILE, your private key, or --new-key FILE to make one: one of them"
+            "one key must be given: --key FILE, your private key, or --new-key FILE to make one"
         )
     if source is None and new_key is None:
-        raise InputError("a mechanism's file must be given to sign it, got none")
+        raise InputError("MECHANISM, the file to sign, must be given with --key")
     content = None
     if source is not None:
         content = _bytes("mechanism", source)
@@ -51,7 +66,7 @@ def sign(
     if new_key is not None:
         private = new_private_key()
         write_new(new_key, private)
-        say(f"Wrote a private key to {new_key}: only you can read it. Keep it, and show it nobody.")
+        say(f"Wrote a private key to {new_key}. Only you can read it: keep it secret.")
     else:
         private = _bytes("key", key or Path())
     public = public_key_of(private)
@@ -63,7 +78,7 @@ def sign(
         told |= {"sha256": digest_of(made), "output": str(target)}
         say(f"Signed {target}: sha256 {told['sha256']}.")
     say(f"Public key: {public}")
-    say("Who has it checks the file with: whereish audit K --key PUBLIC_KEY.")
+    say("Others check the file with it: whereish audit MECHANISM --key PUBLIC_KEY.")
     if as_json:
         emit(told)
 
@@ -77,9 +92,9 @@ def write_new(path: Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        os.link(temporary, path)  # which fails where there is something already
+        os.link(temporary, path)  # fails if the file exists
     except FileExistsError:
-        raise InputError(f"new-key must be a new file, but there is a {path}") from None
+        raise InputError(f"new-key must be a new file, but {path} exists") from None
     except OSError as wrong:
         raise InputError(f"key {path} cannot be written: {wrong.strerror}") from None
     finally:
@@ -88,7 +103,7 @@ def write_new(path: Path, content: bytes) -> None:
 
 
 def public_key_from(text: str) -> str | bytes:
-    """Take a public key from a file of that name, or as what was typed."""
+    """Read a public key from a file of that name; otherwise the text is the key."""
     with contextlib.suppress(OSError, ValueError):
         if Path(text).is_file():
             return _bytes("key", Path(text))

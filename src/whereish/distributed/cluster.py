@@ -1,16 +1,16 @@
-"""A Ray cluster that is there already. Nothing of ours starts, stops or schedules machines."""
+"""Join a Ray cluster that runs already. Whereish starts, stops and schedules no machines."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import socket
 import time
 from typing import Any
 
 from whereish.errors import InputError, SolveError, described
+from whereish.extras import require
+from whereish.retries import RETRY
 
-_KNOCKS = 5
 _SETTINGS = 4  # the frame with which both sides of HTTP/2 begin
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
 
@@ -18,23 +18,18 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0
 def join_cluster(address: str) -> Any:
     """Join the cluster at an address, ``auto`` or HOST:PORT, and return the module `ray`.
 
-    Who has joined already stays where they are.
+    A process that has joined a cluster already stays in it.
 
     Raises
     ------
     InputError
-        If Ray is not installed, or nobody answers.
+        If Ray is not installed, or no cluster answers.
     """
     if not isinstance(address, str) or not address:
         raise InputError(
             f"cluster must be auto, or HOST:PORT of a Ray cluster, got {described(address)}"
         )
-    try:
-        ray: Any = importlib.import_module("ray")
-    except ImportError:
-        raise InputError(
-            "a cluster needs Ray: pip install 'whereish[cluster]', on every machine of it"
-        ) from None
+    ray = require("ray", "every machine of a cluster")
     if ray.is_initialized():
         return ray
     _check_answers(address)
@@ -50,37 +45,37 @@ def join_cluster(address: str) -> Any:
 
 
 def _keep_standard_output(ray: Any) -> None:
-    """Have Ray not print, on standard output, what became of its workers: who lost them tells."""
+    """Stop Ray from printing lost workers on standard output: our own messages report them."""
     worker: Any = getattr(getattr(ray, "_private", None), "worker", None)
     if hasattr(worker, "print_to_stdstream"):
-        worker.print_to_stdstream = lambda *told, **more: None
+        worker.print_to_stdstream = lambda *words, **more: None
 
 
 def check_cluster(ray: Any) -> None:
-    """Raise SolveError if the head of the cluster is gone.
+    """Raise SolveError if the head of the cluster does not answer.
 
-    To be asked now and then while waiting: a minute later Ray would end the whole process.
+    Call it now and then while waiting: Ray would end the whole process a minute later.
     """
     try:
         address = ray.get_runtime_context().gcs_address
-    except Exception:  # joined by a proxy (ray://), which tells by itself
+    except Exception:  # joined through a proxy (ray://), which reports a loss itself
         return
-    for _ in range(_KNOCKS):
+    for _ in range(RETRY.head_probes):
         if _answers(address):
             return
-        time.sleep(1.0)
+        time.sleep(RETRY.head_pause_s)
     leave_cluster(ray)
-    raise SolveError("the cluster is gone: nothing answers where its head was")
+    raise SolveError("the cluster does not answer any more: its head is lost")
 
 
 def leave_cluster(ray: Any) -> None:
-    """Leave it; whatever it still does for us ends."""
+    """Leave the cluster; work under way for this process ends."""
     with contextlib.suppress(Exception):
         ray.shutdown()
 
 
 def _check_answers(address: str) -> None:
-    """Raise InputError at once where nobody listens: Ray itself would wait for minutes."""
+    """Raise InputError at once if nothing listens there: Ray itself would wait for minutes."""
     if address == "auto":
         return
     if not _answers(address):
@@ -91,7 +86,7 @@ def _check_answers(address: str) -> None:
 
 
 def _answers(address: str) -> bool:
-    """Tell whether somebody there speaks HTTP/2, as Ray does: Ray would ask others for minutes."""
+    """Return whether a server there speaks HTTP/2, as Ray does; Ray would retry for minutes."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=5) as stream:
@@ -103,7 +98,7 @@ def _answers(address: str) -> bool:
 
 
 def machines_of(ray: Any) -> list[tuple[str, int]]:
-    """Return the machines of a cluster that have cores: names and how many, most first."""
+    """Return name and number of cores of each machine that has some, the largest first."""
     found = [
         (str(node["NodeID"]), int(node["Resources"].get("CPU", 0)))
         for node in ray.nodes()

@@ -1,9 +1,9 @@
 """The process that joins a Ray cluster: ``python -m whereish.distributed.ray_gateway``.
 
-Ray ends every process that has joined a cluster when that cluster is gone. That must not be the
-server. This one is told by lines of JSON on standard input which cluster to join, which workers to
-start, what to solve and what to end. It passes on what they say, with their numbers, on standard
-output. It ends when its standard input does, and every worker with it.
+Ray ends every process that has joined a cluster when the cluster is lost. The server must survive
+that, so this process joins in its place. It reads commands from standard input, one JSON document
+on each line: join a cluster, start a worker, solve, end. It writes the messages of the workers to
+standard output, with their numbers. It ends when its standard input is closed, with its workers.
 """
 
 from __future__ import annotations
@@ -18,127 +18,127 @@ from collections.abc import Callable
 from typing import Any
 
 from whereish.distributed.cluster import join_cluster
-from whereish.distributed.ray_actor import PART, Outpost
+from whereish.distributed.ray_actor import PART, RayActor
 from whereish.errors import InputError
-from whereish.service.workers.process import leave_no_core
+from whereish.service.workers.process import disable_core_dumps
 
-Say = Callable[..., None]
-Orders = asyncio.Queue[tuple[dict[str, Any], bytes]]
-_LOOK_S, _REPORT_S = 0.25, 1.0
-_LAST = ("file", "error", "gone")
+Send = Callable[..., None]
+Commands = asyncio.Queue[tuple[dict[str, Any], bytes]]
+_POLL_S, _REPORT_S = 0.25, 1.0
+_LAST = ("file", "error", "died")
 _CANNOT_START = (
-    "it died before it was warm: the nodes need whereish, the same version, and a place to keep "
+    "it died before it was ready: the nodes need the same version of whereish, and a folder for "
     "compiled code (NUMBA_CACHE_DIR)"
 )
 
 
 def main() -> None:
-    """Join the cluster, and do what is asked until there is nobody left to ask."""
-    # What Ray prints must not get between the lines.
-    answer = os.fdopen(os.dup(1), "wb")
+    """Join the cluster, and run commands until standard input is closed."""
+    # Output of Ray must not mix with the messages.
+    output = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    leave_no_core()
+    disable_core_dumps()
 
-    def say(document: dict[str, Any], then: bytes = b"") -> None:
-        answer.write(json.dumps(document).encode() + b"\n" + then)
-        answer.flush()
+    def send(message: dict[str, Any], then: bytes = b"") -> None:
+        output.write(json.dumps(message).encode() + b"\n" + then)
+        output.flush()
 
-    # Whatever goes wrong, the server starts another: nothing is to be printed.
+    # After any error the server starts another gateway; the text may be personal.
     with contextlib.suppress(Exception):
-        asyncio.run(_serve(say))
+        asyncio.run(_run(send))
     os._exit(0)
 
 
-async def _serve(say: Say) -> None:
-    orders: Orders = asyncio.Queue()
+async def _run(send: Send) -> None:
+    commands: Commands = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
-    def listen() -> None:
-        # A thread of its own: however long Ray takes over something, the end is noticed.
+    def read() -> None:
+        # A thread notices the end of standard input even while a call of Ray blocks.
         while line := sys.stdin.buffer.readline():
-            told = json.loads(line)
-            recipe = sys.stdin.buffer.read(told.get("length", 0))
-            loop.call_soon_threadsafe(orders.put_nowait, (told, recipe))
+            command = json.loads(line)
+            recipe = sys.stdin.buffer.read(command.get("length", 0))
+            loop.call_soon_threadsafe(commands.put_nowait, (command, recipe))
         os._exit(0)
 
-    threading.Thread(target=listen, daemon=True).start()
+    threading.Thread(target=read, daemon=True).start()
     try:
-        envoy = Envoy(join_cluster((await orders.get())[0]["join"]), say)
+        gateway = RayGateway(join_cluster((await commands.get())[0]["join"]), send)
     except InputError as wrong:
-        say({"broken": str(wrong)})
+        send({"broken": str(wrong)})
         return
-    await asyncio.gather(envoy.report(), envoy.run(orders))
+    await asyncio.gather(gateway.report(), gateway.run(commands))
 
 
-class Envoy:
-    """Stands between a server and its workers on a cluster."""
+class RayGateway:
+    """Starts an actor for each worker of the server, and passes on its messages."""
 
-    def __init__(self, ray: Any, say: Say) -> None:
-        self._ray, self._say = ray, say
-        self._outpost = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Outpost)
+    def __init__(self, ray: Any, send: Send) -> None:
+        self._ray, self._send = ray, send
+        self._actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(RayActor)
         self._workers: dict[int, tuple[asyncio.Task[None], asyncio.Future[Any]]] = {}
 
-    async def run(self, orders: Orders) -> None:
-        """Do what the server says, order by order."""
+    async def run(self, commands: Commands) -> None:
+        """Run the commands of the server in order."""
         while True:
-            told, recipe = await orders.get()
-            number = told["id"]
-            if told["do"] == "start":
+            command, recipe = await commands.get()
+            number = command["id"]
+            if command["do"] == "start":
                 order: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
                 task = asyncio.create_task(self._attend(number, order))
                 self._workers[number] = task, order
             elif number in self._workers:
                 task, order = self._workers[number]
-                if told["do"] == "solve":
-                    order.set_result((recipe, told["memory_gb"], told["time_limit_s"]))
+                if command["do"] == "solve":
+                    order.set_result((recipe, command["memory_gb"], command["time_limit_s"]))
                 else:
                     task.cancel()
 
     async def report(self) -> None:
-        """Say every second how many cores there are; silence says that the cluster is gone."""
+        """Report the number of cores every second. No report means that the cluster is lost."""
         while True:
             there = await asyncio.to_thread(self._ray.cluster_resources)
             free = await asyncio.to_thread(self._ray.available_resources)
-            self._say({"cores": int(there.get("CPU", 0)), "free": free.get("CPU", 0.0)})
+            self._send({"cores": int(there.get("CPU", 0)), "free": free.get("CPU", 0.0)})
             await asyncio.sleep(_REPORT_S)
 
     async def _attend(self, number: int, order: asyncio.Future[Any]) -> None:
-        """Start a worker, and pass on what it says until it has nothing more to say."""
-        worker = self._outpost.remote()
+        """Start a worker, and pass on its messages until its last one."""
+        worker = self._actor.remote()
         warm = False
         try:
-            await worker.is_here.remote()
-            self._say({"id": number, "placed": True})
-            given = False
+            await worker.is_placed.remote()
+            self._send({"id": number, "placed": True})
+            submitted = False
             while True:
-                if not given:
-                    await asyncio.wait({order}, timeout=_LOOK_S)
+                if not submitted:
+                    await asyncio.wait({order}, timeout=_POLL_S)
                     if order.done():
-                        await self._give(worker, *order.result())
-                        given = True
-                for said in await worker.news.remote(_LOOK_S if given else 0.0):
-                    warm = warm or "ready" in said
+                        await self._submit(worker, *order.result())
+                        submitted = True
+                for message in await worker.messages.remote(_POLL_S if submitted else 0.0):
+                    warm = warm or "ready" in message
                     file = b""
-                    while len(file) < said.get("file", 0):
-                        file += await worker.part.remote(len(file))
-                    if said.get("gone") is False:
-                        self._say({"id": number, "broken": _CANNOT_START})
-                    self._say(said | {"id": number}, file)
-                    if any(last in said for last in _LAST):
+                    while len(file) < message.get("file", 0):
+                        file += await worker.file_part.remote(len(file))
+                    if message.get("died") is False:
+                        self._send({"id": number, "broken": _CANNOT_START})
+                    self._send(message | {"id": number}, file)
+                    if any(last in message for last in _LAST):
                         return
         except self._ray.exceptions.RayError:
             if not warm:
-                self._say({"id": number, "broken": _CANNOT_START})
-            self._say({"id": number, "gone": warm})
+                self._send({"id": number, "broken": _CANNOT_START})
+            self._send({"id": number, "died": warm})
         finally:
             self._workers.pop(number, None)
             self._ray.kill(worker)
 
-    async def _give(
+    async def _submit(
         self, worker: Any, recipe: bytes, memory_gb: float, time_limit_s: float
     ) -> None:
         for start in range(0, len(recipe), PART):
-            await worker.feed.remote(recipe[start : start + PART])
+            await worker.add_part.remote(recipe[start : start + PART])
         await worker.solve.remote(memory_gb, time_limit_s)
 
 

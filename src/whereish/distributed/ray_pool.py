@@ -1,8 +1,8 @@
-"""Solves on a Ray cluster that is there already, for a server that must outlive it.
+"""Solves of the service on a Ray cluster that runs already; the server survives its loss.
 
-The server does not join the cluster: an envoy does, a process of its own. An envoy that ends, or
-says nothing for a while, is replaced; what it had under way is begun again, and that counts as
-nobody's fault. A worker that dies on its node has died, as at home.
+The server does not join the cluster: a gateway process does (`ray_gateway`). A gateway that ends or
+stays silent is replaced, and its solves start again; this is not counted as a death of their
+workers. A worker that dies on its node is counted, as on this machine.
 """
 
 from __future__ import annotations
@@ -24,79 +24,79 @@ from pathlib import Path
 from typing import Any
 
 from whereish.errors import InputError
-from whereish.service.workers.pool import LONGEST_LINE, AnyWorker, Outcome, Workers, environment
+from whereish.retries import RETRY
+from whereish.service.workers.pool import WorkerPool
+from whereish.service.workers.worker import LONGEST_LINE, Outcome, Worker, worker_environment
 
-# After how long a silent cluster is not ready, an envoy is given up, and another may be tried.
-_SILENT_S, _GIVEN_UP_S, _AGAIN_S = 10.0, 30.0, 5.0
 NO_CORE = "waiting for a free core of the cluster"
 NO_CLUSTER = "the cluster does not answer: waiting for it"
 _log = logging.getLogger("whereish.queue")
 
 
-class Envoy:
-    """The server's side of the process that joins the cluster."""
+class GatewayProcess:
+    """The gateway process, as the server sees it."""
 
     def __init__(self, address: str) -> None:
-        self.begun = self._heard = time.monotonic()
+        self.started = self._last_report = time.monotonic()
         self.cores, self.free = 0, 0.0
         self.problem: str | None = None
         self.answered = threading.Event()
         self._ended = False
         self._numbers = itertools.count(1)
-        self._workers: dict[int, FarWorker] = {}
+        self._workers: dict[int, RayWorker] = {}
         self._lock = threading.Lock()
-        self._orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "whereish.distributed.ray_gateway"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environment(),
+            env=worker_environment(),
             start_new_session=True,
         )
-        self.say({"join": address})
+        self.send({"join": address})
         for work in (self._read, self._write):
             threading.Thread(target=work, daemon=True).start()
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is something to be expected of it."""
-        return not self._ended and self.silent_s < _GIVEN_UP_S
+        """Whether it may still report."""
+        return not self._ended and self.silent_s < RETRY.gateway_lost_s
 
     @property
     def silent_s(self) -> float:
-        """For how long it has said nothing of its cluster."""
-        return time.monotonic() - self._heard
+        """Seconds since its last report."""
+        return time.monotonic() - self._last_report
 
     @property
-    def answers(self) -> bool:
-        """Whether its cluster is there."""
-        return self.cores > 0 and not self._ended and self.silent_s < _SILENT_S
+    def has_cluster(self) -> bool:
+        """Whether its cluster has cores and answers."""
+        return self.cores > 0 and not self._ended and self.silent_s < RETRY.cluster_silent_s
 
-    def enter(self, worker: FarWorker) -> int:
-        """Have a worker started, and return its number."""
+    def start_worker(self, worker: RayWorker) -> int:
+        """Have a worker started on the cluster, and return its number."""
         with self._lock:
             number = next(self._numbers)
             if self._ended:
-                worker.lose()
+                worker.mark_lost()
             else:
                 self._workers[number] = worker
-        self.say({"id": number, "do": "start"})
+        self.send({"id": number, "do": "start"})
         return number
 
-    def leave(self, number: int) -> None:
-        """Have a worker ended, and hear no more of it."""
+    def end_worker(self, number: int) -> None:
+        """Have a worker ended, and ignore its later messages."""
         with self._lock:
             known = self._workers.pop(number, None)
         if known is not None:
-            self.say({"id": number, "do": "end"})
+            self.send({"id": number, "do": "end"})
 
-    def say(self, document: dict[str, Any], then: bytes = b"") -> None:
-        """Tell it something, without waiting until it listens."""
-        self._orders.put(json.dumps(document).encode() + b"\n" + then)
+    def send(self, command: dict[str, Any], then: bytes = b"") -> None:
+        """Queue a command; do not wait until it is read."""
+        self._commands.put(json.dumps(command).encode() + b"\n" + then)
 
     def kill(self) -> None:
-        """End it, and with it all of its workers."""
+        """End the process, and with it all its workers."""
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -104,8 +104,8 @@ class Envoy:
     def _write(self) -> None:
         stdin = self._process.stdin
         with contextlib.suppress(OSError, ValueError):
-            while stdin is not None and (order := self._orders.get()):
-                stdin.write(order)
+            while stdin is not None and (command := self._commands.get()):
+                stdin.write(command)
                 stdin.flush()
         with contextlib.suppress(OSError):
             if stdin is not None:
@@ -115,96 +115,96 @@ class Envoy:
         stdout = self._process.stdout
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             while stdout is not None and (line := stdout.readline(LONGEST_LINE)):
-                said = json.loads(line)
-                if "id" in said:
-                    then = stdout.read(said["file"]) if "file" in said else b""
+                message = json.loads(line)
+                if "id" in message:
+                    then = stdout.read(message["file"]) if "file" in message else b""
                     with self._lock:
-                        worker = self._workers.get(said["id"])
+                        worker = self._workers.get(message["id"])
                     if worker is not None:
-                        worker.hear(said, io.BytesIO(then).read)
-                elif "broken" in said:
-                    self.problem = said["broken"]
+                        worker.handle(message, io.BytesIO(then).read)
+                elif "broken" in message:
+                    self.problem = message["broken"]
                 else:
-                    self.cores, self.free = said["cores"], said["free"]
-                    self._heard = time.monotonic()
+                    self.cores, self.free = message["cores"], message["free"]
+                    self._last_report = time.monotonic()
                     self.answered.set()
         with self._lock:
             self._ended = True
             lost = list(self._workers.values())
             self._workers.clear()
         for worker in lost:
-            worker.lose()
+            worker.mark_lost()
         self.kill()
         self._process.wait()
-        self._orders.put(b"")
+        self._commands.put(b"")
         if stdout is not None:
             stdout.close()
         self.answered.set()
 
 
-class FarWorker(AnyWorker):
-    """One process on some node of the cluster, for one recipe."""
+class RayWorker(Worker):
+    """One worker process on a node of the cluster."""
 
-    def __init__(self, envoy: Envoy) -> None:
+    def __init__(self, gateway: GatewayProcess) -> None:
         super().__init__()
-        self._envoy = envoy
+        self._gateway = gateway
         self._placed = self._ended = False
-        self._number = envoy.enter(self)
+        self._number = gateway.start_worker(self)
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs, or will when there is a core for it."""
+        """Whether it runs, or waits for a free core."""
         return not self._ended
 
     @property
     def patience_s(self) -> float:
-        """How long a wait is before it is told: none for a cluster that is not there."""
-        return super().patience_s if self._envoy.answers else 0.0
+        """Seconds of waiting before the job says so: none if the cluster does not answer."""
+        return super().patience_s if self._gateway.has_cluster else 0.0
 
     @property
     def waits_for(self) -> str | None:
-        """What it has to wait for before it can begin."""
-        if not self._envoy.answers:
+        """What it waits for before it can start."""
+        if not self._gateway.has_cluster:
             return NO_CLUSTER
         return None if self._placed else NO_CORE
 
     def kill(self) -> None:
-        """End it now: whether or not anybody there listens."""
-        self._news.put(Outcome(was_warm=self.is_warm))
-        self._end()
+        """End it at once, also if the cluster does not answer."""
+        self._messages.put(Outcome(was_warm=self.is_warm))
+        self._close()
 
-    def lose(self) -> None:
-        """Take it that nobody knows what became of it."""
+    def mark_lost(self) -> None:
+        """Note that its gateway has ended, so its state is unknown."""
         self._ended = True
-        self._news.put(Outcome(was_warm=False))
+        self._messages.put(Outcome(was_warm=False))
 
-    def hear(self, said: dict[str, Any], read: Callable[[int], bytes]) -> None:
-        """Take in a line of what it says."""
-        if "placed" in said:
+    def handle(self, message: dict[str, Any], read: Callable[[int], bytes]) -> None:
+        """Handle a message of the worker."""
+        if "placed" in message:
             self._placed = True
-        elif "gone" in said:
+        elif "died" in message:
             self._ended = True
-            self._news.put(Outcome(was_warm=said["gone"]))
+            self._messages.put(Outcome(was_warm=message["died"]))
         else:
-            super().hear(said, read)
+            super().handle(message, read)
 
-    def _give(self, recipe: bytes, memory_gb: float, time_limit_s: float) -> None:
+    def _submit(self, recipe: bytes, memory_gb: float, time_limit_s: float) -> None:
         order = {"length": len(recipe), "memory_gb": memory_gb, "time_limit_s": time_limit_s}
-        self._envoy.say({"id": self._number, "do": "solve"} | order, recipe)
+        self._gateway.send({"id": self._number, "do": "solve"} | order, recipe)
 
-    def _end(self) -> None:
+    def _close(self) -> None:
         self._ended = True
-        self._envoy.leave(self._number)
+        self._gateway.end_worker(self._number)
 
 
-class FarWorkers(Workers):
-    """Workers on a cluster. One is kept warm, but never on the last core that is free."""
+class RayWorkerPool(WorkerPool):
+    """Workers on a cluster. The spare worker never takes the last free core."""
 
     def __init__(self, address: str) -> None:
         super().__init__(Path())
         self._address = address
         self._joining = threading.Lock()
-        self._envoy: Envoy
+        self._gateway: GatewayProcess
 
     def start(self) -> int:
         """Join the cluster; return how many cores it has.
@@ -214,29 +214,29 @@ class FarWorkers(Workers):
         InputError
             If Ray is not installed, or no cluster answers.
         """
-        self._envoy = Envoy(self._address)
-        self._envoy.answered.wait(_GIVEN_UP_S)
-        if not self._envoy.answers:
-            self._envoy.kill()
+        self._gateway = GatewayProcess(self._address)
+        self._gateway.answered.wait(RETRY.gateway_lost_s)
+        if not self._gateway.has_cluster:
+            self._gateway.kill()
             raise InputError(
-                self._envoy.problem
+                self._gateway.problem
                 or "cluster must be auto, or HOST:PORT of a Ray cluster with cores, of which this "
                 f"machine is a node, got {self._address}: ray start joins one"
             )
-        return self._envoy.cores
+        return self._gateway.cores
 
-    def _new(self) -> AnyWorker:
-        return FarWorker(self._envoy)
+    def _new(self) -> Worker:
+        return RayWorker(self._gateway)
 
     @property
-    def work(self) -> bool:
-        """Whether the cluster is there, and workers can be started on it."""
-        return self._envoy.answers and super().work
+    def is_usable(self) -> bool:
+        """Whether the cluster answers, and workers start on it."""
+        return self._gateway.has_cluster and super().is_usable
 
     def warm(self) -> None:
-        """Start a worker ahead of time, or give back its core when others want it."""
-        self._join_again()
-        free = self._envoy.free
+        """Start the spare worker, or end it if no core is free for other work."""
+        self._rejoin()
+        free = self._gateway.free
         if free >= 2:
             super().warm()
         elif free < 1:
@@ -246,18 +246,19 @@ class FarWorkers(Workers):
                 spare.kill()
 
     def stop(self) -> None:
-        """End them all. Their jobs stay as they are, to be taken up again."""
+        """End all workers. Their jobs stay unfinished and run again at the next start."""
         super().stop()
-        self._envoy.kill()
+        self._gateway.kill()
 
-    def _join_again(self) -> None:
-        """Replace an envoy that is gone, or whose cluster has said nothing for a long time."""
+    def _rejoin(self) -> None:
+        """Replace a gateway that has ended, or whose cluster has been silent for too long."""
         with self._joining:
-            envoy = self._envoy
-            if self.stopping or envoy.is_alive or time.monotonic() < envoy.begun + _AGAIN_S:
+            gateway = self._gateway
+            too_soon = time.monotonic() < gateway.started + RETRY.gateway_pause_s
+            if self.stopping or gateway.is_alive or too_soon:
                 return
-            _log.error("%s", envoy.problem or "the cluster is gone: joining it again")
-            envoy.kill()
+            _log.error("%s", gateway.problem or "the cluster does not answer: joining it again")
+            gateway.kill()
             with self._lock:
                 self._spare, self._cold_deaths = None, 0
-                self._envoy = Envoy(self._address)
+                self._gateway = GatewayProcess(self._address)

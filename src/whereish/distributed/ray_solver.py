@@ -20,14 +20,14 @@ import numpy as np
 from whereish.distributed.cluster import check_cluster, join_cluster, machines_of
 from whereish.errors import SolveError
 from whereish.places import Array
+from whereish.retries import RETRY
 from whereish.solvers.structured.blocks import Program
 from whereish.solvers.structured.communicator import Node, OpenTeam
 from whereish.solvers.structured.partition import Share, Told
 from whereish.solvers.structured.precompute import Ground
 
 _EVERY = 10  # steps between two times that members are asked for everything they hold
-_DEATHS = 3  # in a row, of one member: then it is no accident
-_PLACING_S, _REPLACING_S, _LOOK_S = 60.0, 15.0, 0.2
+_LOOK_S = 0.2
 
 
 class Member:
@@ -105,7 +105,7 @@ class RayTeam:
 
     def _wait_for_room(self, address: str) -> None:
         calls = [member.ready.remote() for member in self._members]
-        end = time.monotonic() + _PLACING_S
+        end = time.monotonic() + RETRY.placing_s
         while len(self._ray.wait(calls, num_returns=len(calls), timeout=_LOOK_S)[0]) < len(calls):
             if self._program.stop[0]:
                 raise KeyboardInterrupt
@@ -113,8 +113,8 @@ class RayTeam:
             if time.monotonic() > end:
                 raise SolveError(
                     f"the cluster {address} is busy: its {len(calls)} machines with "
-                    f"{sum(self._cores)} cores were not all free within {_PLACING_S:.0f} s: try "
-                    "again later"
+                    f"{sum(self._cores)} cores were not all free within {RETRY.placing_s:.0f} s: "
+                    "try again later"
                 )
 
     def _member(self, i: int, cores: int, machine: str | None = None) -> Any:
@@ -204,14 +204,14 @@ class RayTeam:
         """Make a member that is lost again."""
         ray = self._ray
         self._deaths[i] += 1
-        if self._deaths[i] >= _DEATHS:
+        if self._deaths[i] >= RETRY.deaths:
             raise SolveError(
-                f"a worker of the cluster died {_DEATHS} times over the same step: it may need "
-                "more memory than its machine has"
+                f"a worker of the cluster died {RETRY.deaths} times over the same step: it may "
+                "need more memory than its machine has"
             )
         self.moved.rebuilt += 1
         member = self._member(i, self._cores[i])
-        if not self._wait(member.ready.remote(), _REPLACING_S):
+        if not self._wait(member.ready.remote(), RETRY.replacing_s):
             # No machine has so many cores left: somewhere it has to be.
             ray.kill(member)
             member = self._member(i, 0)

@@ -68,7 +68,7 @@ def check_early(contents: Contents) -> None:
         "epsilon_unit": None if epsilon is None else unit,
         "metric": None if epsilon is None else metric_words(per_km),
         "ratios_checked": 0 if epsilon is None else n * (n - 1) * m,
-        "largest_snap_km": inputs.reach_km,
+        "largest_snap_km": inputs.largest_snap_km,
     }  # fmt: skip
     if prior is not None:
         away = euclidean(inputs, outputs)

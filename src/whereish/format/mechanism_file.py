@@ -22,6 +22,7 @@ from whereish.files import write_whole
 from whereish.format.certificate import FROM_PRIOR, as_plain, certify
 from whereish.format.container import digest_of, pack, parse_object, unpack
 from whereish.format.signature import as_public_key, check_signature
+from whereish.limits import MOST_PLACES
 from whereish.measures import Counts, Proof
 from whereish.mechanisms.build import Build
 from whereish.mechanisms.mechanism import Mechanism
@@ -31,7 +32,6 @@ FORMAT = "whereish mechanism"
 VERSION = "1"
 SUFFIX = ".whereish"
 _MOST_BYTES = 4 * 2**30
-_MOST_PLACES = 10_000
 _BUILD_TEXTS = ("method", "solver", "form", "stopped")
 _HEADER_TEXTS = {"format", "version", "mechanism", "certificate", "signature", "signer"}
 _PROOF = ("proof_output", "proof_left", "proof_right", "proof_value")
@@ -249,8 +249,8 @@ def read_contents(content: bytes, key: str | None = None) -> Contents:
         if name not in _ARRAYS or array.dtype != np.dtype(f"<{_ARRAYS[name]}"):
             raise FormatError(f"the array {name[:40]!r} is not one that a mechanism has")
     facts, claimed = (parse_object(texts[name]) for name in ("mechanism", "certificate"))
-    if max(arrays["counts"].shape) > _MOST_PLACES:
-        raise FormatError(f"a mechanism must have at most {_MOST_PLACES:,} places")
+    if max(arrays["counts"].shape) > MOST_PLACES:
+        raise FormatError(f"a mechanism must have at most {MOST_PLACES:,} places")
     inputs, outputs = _inputs_and_outputs(arrays, facts)
     epsilon, prior = facts["epsilon"], None
     if "prior" in arrays:

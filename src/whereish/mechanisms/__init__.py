@@ -13,21 +13,26 @@ from whereish.mechanisms.planar_laplace import (
     planar_laplace_for_loss,
     planar_laplace_noise,
 )
+from whereish.mechanisms.registry import MECHANISMS, Request, method_names, register_mechanism
 
 __all__ = [
+    "MECHANISMS",
     "METHODS",
     "Build",
     "Mechanism",
     "Plan",
+    "Request",
     "check_places",
     "closed_form",
     "exponential",
     "how_far",
+    "method_names",
     "optimal",
     "optimal_each",
     "optimal_privacy",
     "planar_laplace",
     "planar_laplace_for_loss",
     "planar_laplace_noise",
+    "register_mechanism",
     "tight_constraints",
 ]

@@ -1,6 +1,15 @@
-"""WHERE: places, grids, the local plane, and the distances between places."""
+"""WHERE: places, grids, the local plane, and metrics on places."""
 
-from whereish.places.metrics import discrete, euclidean, geodesic, graph_metric
+from whereish.places.metrics import (
+    METRICS,
+    discrete,
+    euclidean,
+    geodesic,
+    graph_metric,
+    metric_names,
+    named_metric,
+    register_metric,
+)
 from whereish.places.points import LocalPlane, Places, grid_layout, square_grid
 from whereish.places.validation import (
     Array,
@@ -13,11 +22,13 @@ from whereish.places.validation import (
     as_prior,
     as_whole,
     check_order,
+    normalised,
     readonly,
 )
 from whereish.places.voronoi import CellEdges, cell_edges
 
 __all__ = [
+    "METRICS",
     "Array",
     "CellEdges",
     "Immutable",
@@ -37,6 +48,10 @@ __all__ = [
     "geodesic",
     "graph_metric",
     "grid_layout",
+    "metric_names",
+    "named_metric",
+    "normalised",
     "readonly",
+    "register_metric",
     "square_grid",
 ]

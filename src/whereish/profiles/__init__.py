@@ -1,5 +1,6 @@
 """WHO: visits counted from traces, and profiles: places with a prior."""
 
+from whereish.profiles.area import area_cells, find_middle, nearby
 from whereish.profiles.cohorts import (
     Cohort,
     busiest_window,
@@ -10,18 +11,17 @@ from whereish.profiles.cohorts import (
     region_priors,
     region_scores,
 )
+from whereish.profiles.defaults import PLACES, RADIUS_KM
 from whereish.profiles.embedded_city import embedded_city
 from whereish.profiles.known_places import KnownPlaces, regions_of
 from whereish.profiles.people import People, Person
 from whereish.profiles.personal import (
-    RADIUS_KM,
+    PersonalProfile,
     Portrait,
-    area_cells,
     check_smooth,
-    find_middle,
-    nearby,
     personal_profile,
     portrait,
+    profile_from_visits,
     smoothed,
 )
 from whereish.profiles.profile import Backdrop, Profile, blur_prior, check_blur
@@ -60,6 +60,7 @@ __all__ = [
     "ELSEWHERE",
     "PAPER_CELL_KM",
     "PERIODS",
+    "PLACES",
     "RADIUS_KM",
     "Backdrop",
     "Cohort",
@@ -69,6 +70,7 @@ __all__ = [
     "KnownPlaces",
     "People",
     "Person",
+    "PersonalProfile",
     "Portrait",
     "Profile",
     "Regions",
@@ -95,6 +97,7 @@ __all__ = [
     "personal_profile",
     "popular_regions",
     "portrait",
+    "profile_from_visits",
     "read_profile",
     "region_priors",
     "region_scores",

@@ -1,7 +1,7 @@
-"""From visits to priors, the way Section 4 of the paper does it: a function a step.
+"""From visits to priors in the steps of Section 4 of the paper: a function for each step.
 
-`paper_profiles` takes all the steps; each is also there alone, with its parameter, and each says
-in ``steps`` how many people and points it leaves.
+`paper_profiles` takes all steps. Each step records in ``steps`` how many people and points it
+leaves.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 Periods = Mapping[str, tuple[int, int]]
-_ALL_DAYS = 100_000  # nobody has recorded for longer
+_ALL_DAYS = 100_000  # more than any record
 
 
 def busiest_window(visits: Visits, days: int = 90) -> Visits:
     """Keep, of each person, the days in a row in which most traces were recorded.
 
-    Of several such windows it is the first. Who recorded for fewer days keeps all.
+    Of several such windows it is the first. A person with fewer days keeps all.
     """
     import polars as pl
 
@@ -48,7 +48,7 @@ def busiest_window(visits: Visits, days: int = 90) -> Visits:
 
 
 def inside(visits: Visits, ids: Ids | None = None, name: str = "inside the area") -> Visits:
-    """Keep what is in some regions: in these, or in any."""
+    """Keep the points in some regions: in these, or in any."""
     import polars as pl
 
     wanted = pl.col("region") != ELSEWHERE
@@ -145,7 +145,7 @@ class Cohort:
     steps
         How many people and points each step left.
     visits
-        What the priors were counted from.
+        The visits of which the priors are shares.
     """
 
     places: Places
@@ -200,7 +200,7 @@ def paper_profiles(
     Raises
     ------
     InputError
-        If nobody is left, with what each step left.
+        If nobody is left; the message says what each step left.
     """
     now = visits if window_days is None else busiest_window(visits, window_days)
     now = enough_points(inside(now), at_least, periods)
@@ -209,8 +209,8 @@ def paper_profiles(
     now = inside(now, ids, f"in the {len(ids)} most popular regions")
     now = enough_points(now, at_least, periods)
     if len(now.table) == 0:
-        told = "; ".join(f"{step.users} {step.name}" for step in now.steps)
-        raise InputError(f"nobody is left with enough points in every period: {told}")
+        steps = "; ".join(f"{step.users} {step.name}" for step in now.steps)
+        raise InputError(f"nobody is left with enough points in every period: {steps}")
     return Cohort(
         visits.regions.places(ids), ids, scores, region_priors(now, ids, periods), now.steps, now
     )

@@ -12,7 +12,7 @@ from whereish.places import Array, Places, euclidean
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import ELSEWHERE, Districts, Ids, Regions
 
-# A file says where cells are but not how the grid lay: their edges are known to so much of a cell.
+# A file gives the centres of cells, not the grid: edges are known to this share of a cell.
 _EDGE = 0.005
 _PAIRS_A_STEP = 1_000_000
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError
-from whereish.files import unpacked_size
+from whereish.limits import MOST_PLACES
+from whereish.parquet import check_parquet
 from whereish.profiles.profile import Profile
-from whereish.profiles.tables import from_columns, read_profile
+from whereish.profiles.tables import NEEDED, coordinate_columns, from_columns, read_profile
 
 _FILES = (".csv", ".tsv", ".json", ".geojson", ".parquet", ".pq")
 _ROWS = 200_000
@@ -18,7 +20,7 @@ _ROWS = 200_000
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody's name, and their profile, or what is wrong with it."""
+    """The name of a person, and the profile or the problem with it."""
 
     user: str
     profile: Profile | None
@@ -39,6 +41,8 @@ class People:
 
     def __init__(self, path: str | Path, *, normalise: bool = False) -> None:
         self._path, self._normalise = Path(path), normalise
+        self._is_parquet = self._path.suffix.lower() in (".parquet", ".pq")
+        self._columns: list[str] = []  # those of a table that are read
         if self._path.is_dir():
             self._files = _people_of(self._path)
             self.count = len(self._files)
@@ -63,27 +67,41 @@ class People:
     def _scan(self) -> Any:
         import polars as pl
 
-        if self._path.suffix.lower() in (".parquet", ".pq"):
-            table = pl.scan_parquet(self._path)
-        else:
-            table = pl.scan_csv(self._path, infer_schema=False)
-        return table.with_columns(pl.col("user").cast(pl.String))
+        if self._is_parquet:
+            return pl.scan_parquet(self._path, glob=False)
+        return pl.scan_csv(self._path, infer_schema=False, glob=False)
+
+    def _needed(self) -> Any:
+        import polars as pl
+
+        return self._scan().select(self._columns).with_columns(pl.col("user").cast(pl.String))
+
+    def _check_table(self) -> None:
+        """Check the columns, and that it does not unpack to far more than it is."""
+        try:
+            if not self._is_parquet:
+                unpacked_size(self._path)
+            names = self._scan().collect_schema().names()
+            if "user" not in names:
+                raise FormatError("profiles must be a table with a column user, and this has none")
+            coordinate_columns(names)
+            self._columns = [name for name in names if name in NEEDED]
+            if self._is_parquet:
+                check_parquet(self._path, self._columns)
+        except FormatError as wrong:
+            raise FormatError(f"{self._path}: {wrong}") from None
 
     def _count_rows(self) -> int:
         import polars as pl
 
         try:
-            unpacked_size(self._path)
-            told = self._scan().select(
+            self._check_table()
+            told = self._needed().select(
                 pl.col("user").n_unique().alias("people"),
                 pl.col("user").rle_id().max().alias("runs"),
                 pl.col("user").is_null().any().alias("nameless"),
             )
             people, runs, nameless = told.collect().row(0)
-        except pl.exceptions.ColumnNotFoundError:
-            raise FormatError(
-                f"profiles must be a table with a column user, and {self._path} has none"
-            ) from None
         except (pl.exceptions.PolarsError, OSError) as wrong:
             raise FormatError(
                 f"profiles must be a Parquet or CSV table, and {self._path} is not one "
@@ -104,12 +122,12 @@ class People:
         rest: pl.DataFrame | None = None
         at = 0
         while True:
-            piece = self._scan().slice(at, _ROWS).collect()
+            piece = self._needed().slice(at, _ROWS).collect()
             at += piece.height
             last = piece.height < _ROWS
             whole = piece if rest is None else pl.concat([rest, piece])
             parts = whole.partition_by("user", maintain_order=True) if whole.height else []
-            rest = None if last or not parts else parts.pop()
+            rest = None if last or not parts else parts.pop().head(MOST_PLACES + 1)
             for part in parts:
                 yield self._person(part)
             if last:
@@ -117,7 +135,7 @@ class People:
 
     def _person(self, rows: Any) -> Person:
         user = str(rows["user"][0])
-        columns = rows.drop("user").to_dict(as_series=False)
+        columns = rows.drop("user").head(MOST_PLACES + 1).to_dict(as_series=False)
         try:
             return Person(user, from_columns(columns, self._normalise))
         except InputError as wrong:

@@ -1,7 +1,6 @@
-"""One person's profile: an area, a grid and the places picked from the person's own traces.
+"""One person's profile: an area, a grid and the places, all chosen by the person's traces.
 
-The grid does not lie where its owner does: the plane touches the earth at a hundredth of a
-degree, and cells are counted from there, so that no centre of a cell is anybody's home.
+The page makes the same places (``service/page/grid.js``); a test compares them.
 """
 
 from __future__ import annotations
@@ -13,14 +12,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whereish.errors import InputError, described
-from whereish.places import Array, LocalPlane, Places, as_number, as_whole, euclidean
+from whereish.places import Array, Places, as_number, as_whole, euclidean
+from whereish.profiles.area import check_radius, distinct, find_middle, hours_divided, nearby
 from whereish.profiles.cohorts import busiest_window
+from whereish.profiles.defaults import (
+    CELL_SIZES_M,
+    COVERAGE,
+    PLACES,
+    RADIUS_KM,
+)
 from whereish.profiles.known_places import regions_of
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import (
     ELSEWHERE,
-    FAR_KM,
-    PAPER_CELL_KM,
     DegreeTiles,
     Districts,
     Ids,
@@ -28,23 +32,28 @@ from whereish.profiles.regions import (
     SquareCells,
     as_cell_km,
 )
-from whereish.profiles.visits import ALL_DAY, PERIODS, Step, Visits, as_period, count_visits
+from whereish.profiles.visits import (
+    ALL_DAY,
+    PERIODS,
+    CountOptions,
+    Step,
+    Visits,
+    as_period,
+    count_visits,
+)
 from whereish.traces.cleaning import Funnel
+from whereish.traces.held import hold
 from whereish.traces.source import Progress, Traces
 
 if TYPE_CHECKING:
     import polars as pl
 
-_FINE_KM = 0.1
-_TILES = 2000
-_FACTORS = (1, 2, 4, 8, 16)  # cells of 100, 200, 400, 800 and 1,600 m
-_WELL_COVERED = 0.9
-RADIUS_KM = 25.0
+_FINE_KM = CELL_SIZES_M[0] / 1000
 SMOOTH_KM = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Portrait:
+class PersonalProfile:
     """A person's profile, and how much of the person's life it covers.
 
     Attributes
@@ -57,12 +66,12 @@ class Portrait:
         How many points were counted (the same region in the same hour once), and in how many
         hours of how many days anything was recorded.
     in_area, at_places
-        Share of the recorded time in the area, and at the places: an hour counts as one, shared
-        out among the regions it was spent in.
+        Share of the recorded time in the area, and at the places: an hour counts as one, divided
+        among the regions in which it was spent.
     visited
-        How many of the places the person was seen at; the others lie around them.
+        At how many of the places the person was; the others lie around them.
     steps, funnel
-        What each step left, and what became of the rows that were read.
+        What each step left, and how many rows were read and dropped.
     counted
         "hours" or "points", see `count_visits`. Of points, shares are of points, and ``hours`` and
         ``days`` are 0.
@@ -86,7 +95,7 @@ class Portrait:
 
 def personal_profile(
     traces: Traces | pl.DataFrame,
-    places: int = 50,
+    places: int = PLACES,
     *,
     zone: str = "UTC",
     period: str | tuple[int, int] = ALL_DAY,
@@ -99,33 +108,33 @@ def personal_profile(
     on: Profile | None = None,
     progress: Progress | None = None,
     cache: Path | None = None,
-) -> Portrait:
+) -> PersonalProfile:
     """Make one person's profile from the person's traces.
 
     Parameters
     ----------
     places
-        How many. Where the person was seen at fewer, the ones around them are added, because
-        one hides among them too.
+        How many. If the person visited fewer, places around them are added: the person hides
+        among those, too.
     zone, period
-        By whose clock, and which hours of the day count.
+        The time zone, and which hours of the day count.
     window_days
-        Take only the so many days in a row with the most traces.
+        Count only so many days in a row, those with the most traces.
     regions
-        Given regions; otherwise square cells around where the person is most of the time.
+        Regions; by default square cells around where the person is most of the time.
     cell_km
         Width and height of these cells; otherwise the smallest of 100, 200, 400, 800 and 1,600 m
         with which the places cover 90 % of the time in the area, or the largest.
     radius_km
         How far the area reaches from its middle.
     smooth
-        Share of the prior that is spread over places nearby: for times when one was not recorded.
+        Share of the prior that is spread over places nearby, for times that were not recorded.
     count
         "hours" or "points", see `count_visits`.
     on
-        A profile whose places are taken as they are, instead of being chosen (``places``,
-        ``cell_km`` and ``radius_km`` then say nothing): for another period, or other traces, on
-        the same places. What is elsewhere is left out.
+        A profile whose places are taken, for another period or other traces on the same places
+        (``places``, ``cell_km`` and ``radius_km`` are then not used). Points elsewhere are left
+        out.
 
     Raises
     ------
@@ -133,38 +142,43 @@ def personal_profile(
         If there is nothing to count, or more than one person.
     """
     as_whole("places", places, 2)
-    _check_radius(radius_km)
+    check_radius(radius_km)
     check_smooth(smooth)
     if regions is not None and cell_km is not None:
         raise InputError("regions that are given have their size: leave cell_km out")
     if on is not None and (regions is not None or cell_km is not None):
         raise InputError("a profile has its places: leave regions and cell_km out")
-    around = fine = None
+    if isinstance(traces, Traces):
+        traces = hold(traces, timed=count != "points")
+    how: CountOptions = {"zone": zone, "count": count, "progress": progress, "cache": cache}
+    middle = fine = None
     if on is not None:
         regions = regions_of(on)
     elif not isinstance(regions, SquareCells | Districts):
-        tiles = _counted(traces, DegreeTiles(), zone, count, progress, cache)
-        middle = find_middle(tiles, radius_km)
-        around = (middle, radius_km)
+        middle = find_middle(_count_one(traces, DegreeTiles(), how), radius_km)
         if regions is None and cell_km is None:
             regions = fine = SquareCells(middle, (_FINE_KM, _FINE_KM))
         elif regions is None:
             regions = SquareCells(middle, as_cell_km(cell_km))
-    visits = _counted(traces, regions, zone, count, progress, cache)
+    visits = _count_one(traces, regions, how)
     if window_days is not None:
         visits = busiest_window(visits, window_days)
     if as_period(period) != PERIODS[ALL_DAY]:
         visits = visits.then("in the period", visits.during(period))
-    if around is not None:
-        visits = nearby(visits, *around)
+    if middle is not None:
+        visits = nearby(visits, middle, radius_km)
     if fine is not None:
         visits = _best_size(visits, fine, places)
     if on is not None:
-        return _portrait_on(on, visits, smooth)
-    return portrait(visits, visits.users[0] if visits.users else "", places, smooth=smooth)
+        return _profile_on(on, visits, smooth)
+    return profile_from_visits(
+        visits, visits.users[0] if visits.users else "", places, smooth=smooth
+    )
 
 
-def portrait(visits: Visits, user: str, places: int, *, smooth: float = 0.0) -> Portrait:
+def profile_from_visits(
+    visits: Visits, user: str, places: int, *, smooth: float = 0.0
+) -> PersonalProfile:
     """Make the profile of one of the people that visits are of, at the person's own places."""
     as_whole("places", places, 2)
     check_smooth(smooth)
@@ -186,13 +200,17 @@ def portrait(visits: Visits, user: str, places: int, *, smooth: float = 0.0) -> 
     shapes = None if where.cell_km else tuple(visits.regions.shapes(chosen[order]))
     profile = Profile(where, smoothed(prior[order], where, smooth), shapes)
     area = _time_share(replace(visits, table=alone), None)
-    return Portrait(
+    return PersonalProfile(
         profile, user, len(alone), _different(alone["hour"]), _different(alone["day"]), area, share,
         len(ids), visits.steps, visits.funnel, visits.counted, len(alone) - int(counts.sum()),
     )  # fmt: skip
 
 
-def _portrait_on(on: Profile, visits: Visits, smooth: float) -> Portrait:
+# Earlier names.
+Portrait, portrait = PersonalProfile, profile_from_visits
+
+
+def _profile_on(on: Profile, visits: Visits, smooth: float) -> PersonalProfile:
     """Count one person's visits at the places of a profile."""
     table = visits.table
     at = table["region"].to_numpy()
@@ -203,7 +221,7 @@ def _portrait_on(on: Profile, visits: Visits, smooth: float) -> Portrait:
         )
     prior = smoothed(counts / counts.sum(), on.places, smooth)
     share = _time_share(visits, None)
-    return Portrait(
+    return PersonalProfile(
         Profile(on.places, prior, on.regions, on.backdrop), visits.users[0], len(table),
         _different(table["hour"]), _different(table["day"]), share, share,
         int((counts > 0).sum()), visits.steps, visits.funnel, visits.counted,
@@ -213,50 +231,6 @@ def _portrait_on(on: Profile, visits: Visits, smooth: float) -> Portrait:
 
 def _different(column: pl.Series) -> int:
     return column.drop_nulls().n_unique()
-
-
-def area_cells(
-    traces: Traces | pl.DataFrame,
-    cell_km: tuple[float, float] = PAPER_CELL_KM,
-    radius_km: float = RADIUS_KM,
-    zone: str = "UTC",
-    *,
-    count: str | None = None,
-    progress: Progress | None = None,
-    cache: Path | None = None,
-) -> SquareCells:
-    """Return square cells over the area where people are most of the time."""
-    _check_radius(radius_km)
-    width, height = as_cell_km(cell_km)
-    tiles = count_visits(traces, DegreeTiles(), zone, count=count, progress=progress, cache=cache)
-    columns, rows = (2 * int(np.ceil(radius_km / side)) for side in (width, height))
-    corner = (-columns * width / 2, -rows * height / 2)
-    return SquareCells(find_middle(tiles, radius_km), (width, height), corner, columns, rows)
-
-
-def find_middle(visits: Visits, radius_km: float) -> LocalPlane:
-    """Return the hundredth of a degree around which most time was spent."""
-    import polars as pl
-
-    weights = _weighted(visits).group_by("region").agg(time=pl.col("share").sum()).sort("region")
-    if len(weights) == 0:
-        raise InputError("traces must hold at least one point that can be used, got none")
-    heaviest = weights.sort("time", "region", descending=[True, False]).head(_TILES).sort("region")
-    time = heaviest["time"].to_numpy()
-    lat, lon = DegreeTiles().middles(heaviest["region"].to_numpy())
-    near = _apart_km(lat, lon, lat[:, None], lon[:, None]) <= radius_km
-    best = int(np.argmax(near @ time))
-    east = (lon - lon[best] + 180) % 360 - 180  # the date line is an ordinary place
-    weight = near[best] * time / (near[best] @ time)
-    middle = (lon[best] + weight @ east + 180) % 360 - 180
-    return LocalPlane(round(float(weight @ lat), 2), round(float(middle), 2))
-
-
-def _apart_km(lat: Array, lon: Array, other_lat: Array, other_lon: Array) -> Array:
-    """Return distances on a sphere: good enough to tell near from far."""
-    a, b, c, d = (np.radians(angle) for angle in (lat, lon, other_lat, other_lon))
-    chord = np.sin((a - c) / 2) ** 2 + np.cos(a) * np.cos(c) * np.sin((b - d) / 2) ** 2
-    return np.asarray(2 * 6371.0 * np.arcsin(np.sqrt(np.clip(chord, 0, 1))))
 
 
 def smoothed(prior: Array, places: Places, share: float, reach_km: float = SMOOTH_KM) -> Array:
@@ -275,32 +249,20 @@ def smoothed(prior: Array, places: Places, share: float, reach_km: float = SMOOT
     return np.asarray(mixed / mixed.sum())
 
 
-def _check_radius(radius_km: float) -> None:
-    if as_number("radius_km", radius_km, unit="km") > FAR_KM:
-        raise InputError(f"radius_km must be at most {FAR_KM:g} km, got {radius_km:g}")
-
-
 def check_smooth(share: float) -> None:
     """Check the share of a prior that is to be spread."""
     if not 0 <= as_number("smooth", share, above=-1) <= 1:
         raise InputError(f"smooth must be a share from 0 to 1, got {described(share)}")
 
 
-def _counted(
-    traces: Traces | pl.DataFrame,
-    regions: Regions,
-    zone: str,
-    count: str | None,
-    progress: Progress | None,
-    cache: Path | None,
-) -> Visits:
+def _count_one(traces: Traces | pl.DataFrame, regions: Regions, how: CountOptions) -> Visits:
     """Count the visits of one person, and refuse several."""
-    visits = count_visits(traces, regions, zone, count=count, progress=progress, cache=cache)
+    visits = count_visits(traces, regions, **how)
     people = visits.users
     if len(people) > 1:
         raise InputError(
             f"traces must be of one person, got {len(people)}: name one (users=[{people[0]!r}], or "
-            f"--user {people[0]}), say that all are yours (person='me', or --one-person), or make "
+            f"--user {people[0]}), say that all are yours (person='me', or --merge-users), or make "
             "a profile of each (paper_profiles, or --group users)"
         )
     if not people:
@@ -312,38 +274,18 @@ def _counted(
     return visits
 
 
-def nearby(visits: Visits, middle: LocalPlane, radius_km: float) -> Visits:
-    """Call elsewhere what is further from the middle than the area reaches."""
-    import polars as pl
-
-    ids = visits.table["region"].unique().sort().to_numpy()
-    ids = ids[ids != ELSEWHERE]
-    if len(ids) == 0:
-        return visits
-    lat, lon = np.asarray(visits.regions.places(ids).latlon).T
-    away = _apart_km(lat, lon, np.array(middle.lat), np.array(middle.lon))
-    far = pl.Series(ids[away > radius_km], dtype=pl.Int64)
-    region = pl.when(pl.col("region").is_in(far.implode())).then(ELSEWHERE)
-    table = visits.table.with_columns(region=region.otherwise(pl.col("region")))
-    return visits.then(f"within {radius_km:g} km, or elsewhere", _distinct(table))
-
-
-def _distinct(table: pl.DataFrame) -> pl.DataFrame:
-    return table.unique().sort("user", "hour", "region")
-
-
 def _best_size(visits: Visits, cells: SquareCells, places: int) -> Visits:
     """Return the visits to the smallest cells of which some places cover the time well."""
     import polars as pl
 
     column, row = SquareCells.grid(visits.table["region"].to_numpy())
     nowhere = visits.table["region"].to_numpy() == ELSEWHERE
-    for factor in _FACTORS:
+    for factor in (size // CELL_SIZES_M[0] for size in CELL_SIZES_M):
         ids = np.where(nowhere, ELSEWHERE, cells.numbered(column // factor, row // factor))
-        table = _distinct(visits.table.with_columns(region=pl.Series(ids)))
+        table = distinct(visits.table.with_columns(region=pl.Series(ids)))
         coarse = replace(visits, table=table, regions=cells.coarser(factor))
         best, _ = _most_visited(table["region"].to_numpy(), places)
-        if _time_share(coarse, best) >= _WELL_COVERED * _time_share(coarse, None):
+        if _time_share(coarse, best) >= COVERAGE * _time_share(coarse, None):
             break
     return coarse
 
@@ -354,15 +296,6 @@ def _most_visited(regions: Ids, places: int) -> tuple[Ids, Array]:
     return ids[best], counts[best].astype(np.float64)
 
 
-def _weighted(visits: Visits) -> pl.DataFrame:
-    """Share every hour out among the regions it was spent in."""
-    import polars as pl
-
-    if visits.counted == "points":
-        return visits.table.with_columns(share=pl.lit(1.0))
-    return visits.table.with_columns(share=1 / pl.len().over("user", "hour"))
-
-
 def _time_share(visits: Visits, ids: Ids | None) -> float:
     """Return the share of the recorded hours in some regions (None: in any)."""
     import polars as pl
@@ -370,5 +303,5 @@ def _time_share(visits: Visits, ids: Ids | None) -> float:
     there = pl.col("region") != ELSEWHERE
     if ids is not None:
         there = pl.col("region").is_in(pl.Series(ids, dtype=pl.Int64).implode())
-    told = _weighted(visits).select((pl.col("share") * there).sum() / pl.col("share").sum())
-    return float(told.item() or 0.0)
+    share = (pl.col("share") * there).sum() / pl.col("share").sum()
+    return float(hours_divided(visits).select(share).item() or 0.0)

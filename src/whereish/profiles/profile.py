@@ -14,7 +14,7 @@ from whereish.places import Array, Immutable, Places, as_number, as_prior, reado
 
 @dataclass(frozen=True)
 class Backdrop:
-    """What a picture may show behind the places: lines and names, in degrees (lat, lon)."""
+    """Lines and names that a picture shows behind the places, in degrees (lat, lon)."""
 
     lines: tuple[tuple[tuple[float, float], ...], ...] = ()
     names: tuple[tuple[str, float, float], ...] = ()
@@ -22,7 +22,7 @@ class Backdrop:
 
 @dataclass(frozen=True, eq=False)
 class Profile(Immutable):
-    """Places and a prior over them: a map of somebody's life. repr shows neither.
+    """Places and a prior over them. Both are personal: repr shows neither.
 
     Attributes
     ----------
@@ -50,11 +50,12 @@ class Profile(Immutable):
 
 
 def blur_prior(prior: ArrayLike, share: float, public: ArrayLike | None = None) -> Array:
-    """Return (1 - share) prior + share public: a prior that tells less of somebody.
+    """Return (1 - share) prior + share public: a prior that reveals less about a person.
 
-    A mechanism tells most of the prior that it was built for (docs/limitations.md). One built for
-    a blurred prior is as private and loses a little more. Who knows the share and the public prior
-    can undo most of the blur; a share of 1 tells nothing of the person.
+    A mechanism reveals most of the prior that it was built for (docs/limitations.md). One built
+    for a blurred prior is as private and loses a little more quality. An adversary who knows the
+    share and the public prior can undo most of the blur; a share of 1 reveals nothing about the
+    person.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Regions: what a point is counted to. Square cells, H3 cells, or districts of any shape.
+"""Regions, in which points are counted: square cells, H3 cells, or districts of any shape.
 
-A kind of regions numbers them, tells of many points at once which region each is in, and says
-where the regions are: as places (their centres) and as shapes.
+Each class numbers its regions, finds the regions of many points at once, and returns regions as
+places (their centres) and as shapes.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whereish.errors import FormatError, InputError, described
+from whereish.extras import require
 from whereish.places import Array, LocalPlane, Places, as_numbers, as_whole, euclidean, grid_layout
 
 Ids = NDArray[np.int64]
 PAPER_CELL_KM = (0.658, 0.712)  # Section 4.2
 ELSEWHERE = np.iinfo(np.int64).min
-FAR_KM = 500.0  # cells without end do end where a plane is no picture of the earth any more
+FAR_KM = 500.0  # further away, a plane is no picture of the earth: unbounded cells end there
 _ROW = np.int64(1) << np.int64(32)
 _HALF = _ROW >> np.int64(1)
 
 
 @runtime_checkable
 class Regions(Protocol):
-    """What every kind of regions can do."""
+    """The methods of every class of regions."""
 
     def of(self, lat: Array, lon: Array) -> Ids:
         """Return the number of the region each point is in, or `ELSEWHERE`."""
@@ -48,7 +49,7 @@ class Regions(Protocol):
         ...
 
     def recipe(self) -> Any:
-        """Return what makes these regions what they are, as JSON."""
+        """Return all parameters of the regions, as JSON: the same recipe, the same regions."""
         ...
 
 
@@ -68,7 +69,7 @@ class SquareCells:
     corner_km
         South-western corner of cell 0, 0 in the plane.
     columns, rows
-        How many there are; without end if not given.
+        How many there are; unbounded if not given.
     """
 
     plane: LocalPlane
@@ -112,7 +113,7 @@ class SquareCells:
         return found
 
     def _near(self, lat: Array, lon: Array) -> NDArray[np.bool_]:
-        """Tell which points are worth a projection: all that may be in a cell, and few more."""
+        """Tell which points may be in a cell: only those are projected."""
         reach_km = FAR_KM
         if self.columns is not None and self.rows is not None:
             size = np.array([self.columns, self.rows]) * self.cell_km
@@ -228,13 +229,7 @@ class H3Cells:
 
     @cached_property
     def _h3(self) -> Any:
-        try:
-            import h3.api.basic_int as h3
-        except ImportError:
-            raise InputError(
-                "H3 cells need the extra h3: pip install 'whereish[h3]', or take square cells"
-            ) from None
-        return h3
+        return require("h3.api.basic_int", "a grid of H3 hexagons")
 
     def of(self, lat: Array, lon: Array) -> Ids:
         """Return the index of the hexagon each point is in."""
@@ -351,7 +346,7 @@ class Districts:
 
 @dataclass(frozen=True)
 class DegreeTiles:
-    """Tiles of the whole earth, a hundredth of a degree each way: to find where somebody is."""
+    """Tiles of the earth, a hundredth of a degree wide and high: to find the area of a person."""
 
     step: float = 0.01
 
@@ -371,11 +366,11 @@ class DegreeTiles:
         return np.clip(lat, -90, 90), np.clip(lon, -180, 180)
 
     def shapes(self, ids: Ids) -> list[Any]:
-        """Return nothing: nobody draws them."""
+        """Return nothing: tiles are not drawn."""
         return []
 
     def around(self, ids: Ids, count: int) -> Ids:
-        """Return nothing: nobody is hidden among them."""
+        """Return nothing: tiles are not places of a profile."""
         return np.empty(0, dtype=np.int64)
 
     def recipe(self) -> Any:

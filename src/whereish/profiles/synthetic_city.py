@@ -1,8 +1,8 @@
 """A synthetic city: people with homes, work, evenings, errands and a few places everybody goes to.
 
-Nobody's real life, but as skewed as real ones: on the cells and with the filters of the paper, the
-likeliest of 50 places holds about a sixth of a person's points and the five likeliest a little over
-half, as with GeoLife. A seed makes the same city, the same people and the same days again.
+The people are made up, but their priors are as skewed as real ones: on the cells and with the
+filters of the paper, the likeliest of 50 places holds about a sixth of a person's points and the
+five likeliest a little over half, as in GeoLife. The same seed makes the same city again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HALF_KM = 7.0
 
 @dataclass(frozen=True)
 class SyntheticCity:
-    """A made-up city and its people, who can be asked for one at a time.
+    """A made-up city and its people; `person` returns one of them.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class SyntheticCity:
     every_s
         Seconds between two points of a trace.
     lat, lon, zone
-        Where it is: Paris, if not told otherwise.
+        Where it is; Paris by default.
     first_day
         The first of the days.
 
@@ -117,7 +117,7 @@ class SyntheticCity:
         )
 
     def people(self, progress: Progress | None = None) -> Iterator[pl.DataFrame]:
-        """Yield the points of one person after another; progress is told how many."""
+        """Yield the points of one person after another; progress gets their number."""
         for number in range(self.users):
             yield self.person(number)
             if progress is not None:
@@ -168,7 +168,7 @@ class SyntheticCity:
             with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None,
             batch_size: int | None,
         ) -> Iterator[pl.DataFrame]:  # fmt: skip
-            # The stream calls from threads of its own, whose stacks are too small to project on.
+            # The stream calls from its own threads, whose stacks are too small for a projection.
             people = self.people(progress)
             while (table := worker.submit(next, people, None).result()) is not None:
                 yield table

@@ -12,14 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError, column_names, described
-from whereish.files import check_writable, new_folder, unpacked_size, write_whole
-from whereish.places import Array, Places
+from whereish.files import check_writable, new_folder, write_whole
+from whereish.limits import MOST_PLACES
+from whereish.parquet import check_parquet, reading_parquet
+from whereish.places import Array, Places, normalised
 from whereish.profiles.profile import Profile
 
 _KINDS = ".csv, .json, .geojson or .parquet"
 _CELL = ("width_km", "height_km")
 _COORDINATES = (("x_km", "y_km"), ("lat", "lon"))
+NEEDED = frozenset(("user", "x_km", "y_km", "lat", "lon", "prior", *_CELL))
 
 
 def read_profile(path: str | Path, *, normalise: bool = False, user: str | None = None) -> Profile:
@@ -61,7 +65,7 @@ def read_profile(path: str | Path, *, normalise: bool = False, user: str | None 
             columns = _csv_columns(file, "\t" if kind == ".tsv" else ",")
             return from_columns(columns, normalise, user)
         if kind in (".parquet", ".pq"):
-            return from_columns(_parquet_columns(file), normalise, user)
+            return from_columns(_parquet_columns(file, user), normalise)
         if kind in (".json", ".geojson"):
             return _from_json(_load_json(file), normalise, user)
         raise FormatError(f"the name must end in {_KINDS}")
@@ -225,18 +229,24 @@ def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
     return dict(zip(names, (column.to_list() for column in table.get_columns()), strict=True))
 
 
-def _parquet_columns(file: Path) -> dict[str, list[Any]]:
+def _parquet_columns(file: Path, user: str | None) -> dict[str, list[Any]]:
+    """Read what is needed of a Parquet table: these columns, and the rows of one person."""
     import polars as pl
 
-    try:
-        table = pl.read_parquet(io.BytesIO(file.read_bytes()))
-    except (pl.exceptions.PolarsError, OSError) as wrong:
-        raise FormatError(f"not a Parquet file ({type(wrong).__name__})") from None
-    except BaseException as wrong:
-        if type(wrong).__name__ == "PanicException":  # polars gives up on some damaged files
-            raise FormatError("not a Parquet file: it is damaged") from None
-        raise
-    return {name: table[name].to_list() for name in table.columns}
+    with reading_parquet():
+        table = pl.scan_parquet(file, glob=False)
+        names = table.collect_schema().names()
+        coordinate_columns(names)
+        needed = [name for name in names if name in NEEDED]
+        check_parquet(file, needed)
+        table = table.select(needed)
+        if user is not None or "user" in needed:
+            people = pl.col("user").cast(pl.String).fill_null("None")
+            known = table.select(people.unique(maintain_order=True)) if "user" in needed else None
+            whose = _whose([] if known is None else known.collect()["user"].to_list(), user)
+            table = table.filter(people == whose).drop("user")
+        frame = table.head(MOST_PLACES + 1).collect()
+    return {name: frame[name].to_list() for name in frame.columns}
 
 
 def _load_json(file: Path) -> Any:
@@ -269,19 +279,34 @@ def _from_json(document: Any, normalise: bool, user: str | None) -> Profile:
 
 def _of_one(columns: dict[str, list[Any]], user: str | None) -> dict[str, list[Any]]:
     """Take one person's rows of a table that may be of several."""
+    if user is None and "user" not in columns:
+        return columns
     people = [str(name) for name in columns.get("user", [])]
-    known = list(dict.fromkeys(people))
+    whose = _whose(list(dict.fromkeys(people)), user)
+    rows = [row for row, name in enumerate(people) if name == whose]
+    return {name: [values[row] for row in rows] for name, values in columns.items()}
+
+
+def _whose(known: list[str], user: str | None) -> str | None:
+    """Return whose rows are meant, of the people that a table is of."""
     if user is None and len(known) > 1:
         raise FormatError(
             f"the table is of {len(known)} people: name one (user={known[0]!r}, or --user "
             f"{known[0]})"
         )
-    if user is None:
-        return columns
-    rows = [row for row, name in enumerate(people) if name == user]
-    if not rows:
+    if user is not None and user not in known:
         raise FormatError(f"there is nobody called {user!r} among {len(known)} people")
-    return {name: [values[row] for row in rows] for name, values in columns.items()}
+    return user if user is not None or not known else known[0]
+
+
+def coordinate_columns(names: Sequence[str]) -> tuple[str, str]:
+    """Return the two columns that say where the places are; check that there is a prior."""
+    found = [pair for pair in _COORDINATES if all(name in names for name in pair)]
+    if len(found) != 1 or "prior" not in names:
+        have = column_names(sorted(names)) or "none"
+        problem = "not both x_km, y_km and lat, lon" if len(found) > 1 else f"got {have}"
+        raise FormatError(f"the columns must be x_km, y_km, prior or lat, lon, prior; {problem}")
+    return found[0]
 
 
 def from_columns(
@@ -289,12 +314,8 @@ def from_columns(
 ) -> Profile:
     """Make a profile of the columns of a table."""
     columns = _of_one(columns, user)
-    found = [pair for pair in _COORDINATES if all(name in columns for name in pair)]
-    if len(found) != 1 or "prior" not in columns:
-        have = column_names(sorted(columns)) or "none"
-        problem = "not both x_km, y_km and lat, lon" if len(found) > 1 else f"got {have}"
-        raise FormatError(f"the columns must be x_km, y_km, prior or lat, lon, prior; {problem}")
-    first, second = found[0]
+    first, second = coordinate_columns(list(columns))
+    _check_count(len(columns["prior"]))
     points = np.column_stack([_numbers(first, columns[first]), _numbers(second, columns[second])])
     prior = _prior(_numbers("prior", columns["prior"]), normalise)
     places = Places.from_xy(points) if first == "x_km" else Places.from_latlon(points)
@@ -306,12 +327,19 @@ def from_columns(
     return Profile(places, prior)
 
 
+def _check_count(places: int) -> None:
+    """Check how many places there are before they are looked at: that takes long for too many."""
+    if places > MOST_PLACES:
+        raise FormatError(f"places must be at most {MOST_PLACES:,}, and these are more")
+
+
 def _from_geojson(features: Any, normalise: bool) -> Profile:
     from shapely.errors import ShapelyError
     from shapely.geometry import shape
 
     if not isinstance(features, list) or not features:
         raise FormatError("features must be a list with at least one region")
+    _check_count(len(features))
     regions, priors = [], []
     sizes: list[tuple[Any, ...]] = []
     for number, feature in enumerate(features):
@@ -370,7 +398,4 @@ def _one_line(wrong: Exception) -> str:
 
 
 def _prior(prior: Array, normalise: bool) -> Array:
-    if not normalise or not np.isfinite(prior).all() or (prior < 0).any() or not prior.any():
-        return prior
-    shares = prior / prior.max()
-    return np.asarray(shares / shares.sum())
+    return normalised(prior) if normalise else prior

@@ -1,10 +1,10 @@
-"""Visits: that a person was in a region in an hour. What every count and prior is made of.
+"""Visits: a person was in a region in an hour. All counts and priors are made of visits.
 
 "Whenever we count points, those falling within the same grid region during the same hour are
-counted only once" (Section 4.2). So the traces are read once, and what is kept of them is the set
-of (user, hour, region): small, and the same in whatever order and parts the points came.
+counted only once" (Section 4.2). So the result of reading is the set of (user, hour, region): it is
+small, and does not depend on the order of the points or on the files that they are in.
 
-Points without times (check-ins, photographs) cannot be counted so: of those each row counts once.
+Points without times (check-ins, photographs) are counted otherwise: each row counts once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from whereish.errors import InputError, described
 from whereish.profiles.regions import Regions
@@ -39,12 +39,21 @@ PERIODS: dict[str, tuple[int, int]] = {
 _STEP_S, _PAUSE_STEPS = 300, 4
 _HELD_ROWS = 2_000_000
 COUNTS = ("hours", "points")
-_FORMAT = 1  # of what is kept: changes when the same traces would give other visits
+_FORMAT = 1  # of the cache: to be raised when the same traces give other visits
+
+
+class CountOptions(TypedDict):
+    """The options of `count_visits`, to hand on together."""
+
+    zone: str
+    count: str | None
+    progress: Progress | None
+    cache: Path | None
 
 
 @dataclass(frozen=True)
 class Step:
-    """What is left after a step of the way from points to priors."""
+    """How many users and points are left after a step from points to priors."""
 
     name: str
     users: int
@@ -53,7 +62,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Visits:
-    """Who was in which region in which hour. A map of people's lives: repr does not show it.
+    """Who was in which region in which hour. This is personal: repr does not show it.
 
     Attributes
     ----------
@@ -67,7 +76,7 @@ class Visits:
     zone
         The time zone of clock and day.
     funnel
-        What became of the rows that were read.
+        How many rows were read and dropped.
     steps
         What is left after each step so far.
     counted
@@ -148,14 +157,14 @@ def count_visits(
     progress: Progress | None = None,
     cache: Path | None = None,
 ) -> Visits:
-    """Read traces once, and keep who was in which region in which hour.
+    """Read traces, and return who was in which region in which hour.
 
     Parameters
     ----------
     traces
         What `open_traces` found, or a polars table with the columns user, time, lat and lon.
     zone
-        The time zone by whose clock hours, days and periods are told.
+        The time zone of hours, days and periods.
     count
         "hours": a region in an hour once. "points": each row once, whatever its time. If not
         given, hours where there are times, and points where there are none.
@@ -195,15 +204,15 @@ def count_visits(
         table, steps = seen.all(_VISITS), active.all(_MOMENTS)
         if kept is not None and isinstance(traces, Traces):
             keep(kept, _packed(table, steps, funnel, traces.root))
-    told = table.with_columns(
+    visited = table.with_columns(
         clock=pl.col("wall").dt.hour().cast(pl.Int8), day=pl.col("wall").dt.date()
     ).select("user", "hour", "clock", "day", "region")
-    counted = Visits(told, _begun(steps, zone), regions, zone, funnel)
-    return counted.then("recorded, the same region in the same hour once", told)
+    counted = Visits(visited, _begun(steps, zone), regions, zone, funnel)
+    return counted.then("recorded, the same region in the same hour once", visited)
 
 
 def _counting(traces: Traces | pl.DataFrame, count: str | None) -> str:
-    """Tell how traces are counted: as asked, or as they can be."""
+    """Return how traces are counted: as asked or, by default, by hours where there are times."""
     if count is not None and count not in COUNTS:
         raise InputError(f"count must be one of {', '.join(COUNTS)}, got {described(count)}")
     timed = traces.timed if isinstance(traces, Traces) else "time" in getattr(traces, "columns", ())
@@ -224,12 +233,13 @@ def _points(
 
     funnel = Funnel()
     if isinstance(traces, Traces):
-        parts = list(replace(traces, timed=False).map(reduce, funnel, progress))
+        untimed = replace(traces, timed=False) if traces.timed else traces
+        parts = list(untimed.map(reduce, funnel, progress))
     elif not isinstance(traces, pl.DataFrame):
         raise InputError("traces must be Traces, or a polars table with user, lat and lon")
     else:
-        untimed = traces.with_columns(time=pl.lit(None, pl.Datetime("us", "UTC")))
-        parts = [reduce(_checked(untimed, funnel, timed=False))]
+        table = traces.with_columns(time=pl.lit(None, pl.Datetime("us", "UTC")))
+        parts = [reduce(_checked(table, funnel, timed=False))]
     table = (
         pl.concat(parts)
         .sort("user", "region")
@@ -249,7 +259,7 @@ def _points(
 
 
 def _checked(table: pl.DataFrame, funnel: Funnel, timed: bool = True) -> pl.DataFrame:
-    """Take a table that was made elsewhere as if it had been read."""
+    """Check and clean a table that the caller made."""
     import polars as pl
 
     if not isinstance(table, pl.DataFrame) or set(COLUMNS) - set(table.columns):
@@ -282,7 +292,7 @@ def _reduce(
     def reduce(batch: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         inside = regions.of(batch["lat"].to_numpy(), batch["lon"].to_numpy())
         wall = pl.col("time").dt.convert_time_zone(zone).dt.replace_time_zone(None)
-        # When the hour on the wall began: twice a different one when clocks are put back.
+        # When the local hour began: when clocks are put back, two hours have the same name.
         began = pl.col("time") - (pl.col("wall") - pl.col("wall").dt.truncate("1h"))
         rows = batch.select("user", "time", wall=wall).select(
             "user",
@@ -297,7 +307,7 @@ def _reduce(
 
 
 class _Set:
-    """A set of rows that arrive in parts; parts are merged before they are too many to hold."""
+    """A set of rows that arrive in parts; parts are merged to bound the memory."""
 
     def __init__(self) -> None:
         self._parts: list[pl.DataFrame] = []
@@ -330,7 +340,7 @@ def _begun(steps: pl.DataFrame, zone: str) -> pl.DataFrame:
 
 
 def traces_by_file(visits: Visits, traces: Traces) -> Visits:
-    """Take a file for a trace, as GeoLife's authors do, by the time in its name.
+    """Count a file as a trace, as the authors of GeoLife do, by the time in its name.
 
     For `busiest_window`: without this, a pause of 20 minutes ends a trace.
     """
@@ -352,30 +362,30 @@ def traces_by_file(visits: Visits, traces: Traces) -> Visits:
 
 
 def _packed(table: pl.DataFrame, steps: pl.DataFrame, funnel: Funnel, root: Path) -> bytes:
-    """Put everything into one archive; files are named from their root, which may move."""
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w") as archive:
+    """Put the counts into one archive; files are named relative to their root, which may move."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
         for name, frame in (("visits", table), ("steps", steps)):
             part = io.BytesIO()
             frame.write_parquet(part)
             archive.writestr(name, part.getvalue())
-        told = asdict(funnel)
+        rows = asdict(funnel)
         for name in ("broken", "where"):
-            told[name] = [(os.path.relpath(file, root), *rest) for file, *rest in told[name]]
-        archive.writestr("funnel", json.dumps(told))
-    return whole.getvalue()
+            rows[name] = [(os.path.relpath(file, root), *rest) for file, *rest in rows[name]]
+        archive.writestr("funnel", json.dumps(rows))
+    return packed.getvalue()
 
 
 def _unpacked(content: bytes, root: Path) -> tuple[pl.DataFrame, pl.DataFrame, Funnel] | None:
-    """Return what was kept; None if it is something else."""
+    """Return the counts of an archive; None if it is something else."""
     import polars as pl
 
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             frames = [pl.read_parquet(io.BytesIO(archive.read(n))) for n in ("visits", "steps")]
-            told = json.loads(archive.read("funnel"))
+            rows = json.loads(archive.read("funnel"))
         for name in ("broken", "where"):
-            told[name] = [(str(root / file), *rest) for file, *rest in told[name]]
-        return frames[0].select(_VISITS), frames[1].select(_MOMENTS), Funnel(**told)
+            rows[name] = [(str(root / file), *rest) for file, *rest in rows[name]]
+        return frames[0].select(_VISITS), frames[1].select(_MOMENTS), Funnel(**rows)
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, pl.exceptions.PolarsError):
         return None

@@ -1,4 +1,4 @@
-"""Logs: a line of JSON each, with the request it belongs to, and nothing of anybody's."""
+"""Logs: one JSON document on each line, with the id of the request, without personal data."""
 
 from __future__ import annotations
 
@@ -21,68 +21,62 @@ _EXTRAS = ("method", "route", "status", "seconds", "job")
 class JsonLines(logging.Formatter):
     """Formats a record as a line of JSON.
 
-    Of an exception it tells the kind and where it was, and not its text, which may hold anything.
+    Of an exception it logs the type and the place in the code, but not the text, which may hold
+    personal data.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        told: dict[str, object] = {
+        line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
         if (request := request_id.get()) is not None:
-            told["request_id"] = request
-        told |= {name: record.__dict__[name] for name in _EXTRAS if name in record.__dict__}
+            line["request_id"] = request
+        line |= {name: record.__dict__[name] for name in _EXTRAS if name in record.__dict__}
         if record.exc_info and record.exc_info[1] is not None:
-            told["error"] = type(record.exc_info[1]).__name__
-            told["at"] = where(record.exc_info[1])
-        return json.dumps(told)
+            line["error"] = type(record.exc_info[1]).__name__
+            line["at"] = where(record.exc_info[1])
+        return json.dumps(line)
 
 
 def where(wrong: BaseException) -> list[str]:
-    """Return the places in the code that an error came through."""
+    """Return the places in the code from which an error came."""
     frames = traceback.extract_tb(wrong.__traceback__)[-6:]
     return [f"{os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in frames]
 
 
-class Discreet(logging.Filter):
-    """Makes ids in others' messages short, and says the same thing once in five seconds."""
+class RedactingFilter(logging.Filter):
+    """Shortens ids in messages of libraries, and logs a repeated message every five seconds."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether a record is logged."""
+        """Return whether a record is logged."""
         now = record.created
-        if now - self._said.get(str(record.msg)[:60], 0.0) < _AGAIN_S:
+        if now - self._logged.get(str(record.msg)[:60], 0.0) < _AGAIN_S:
             return False
-        self._said[str(record.msg)[:60]] = now
-        # Only the first line: what follows may be a whole traceback, with its values.
+        self._logged[str(record.msg)[:60]] = now
+        # Only the first line: a traceback with values may follow.
         plain = _LONG_ID.sub(r"\1", record.getMessage().splitlines()[0] if record.msg else "")
         record.msg, record.args = plain[:300], ()
         return True
 
 
 def start_logging(level: str) -> None:
-    """Send all logs, ours and others', to standard error as lines of JSON."""
+    """Send all logs, also those of libraries, to standard error as lines of JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for name, least in (
-        ("dbos", logging.WARNING),
-        ("sqlalchemy", logging.WARNING),
-        ("numba", logging.WARNING),
-        ("matplotlib", logging.WARNING),
-    ):
+    for name in ("numba", "matplotlib"):
         other = logging.getLogger(name)
-        other.handlers[:] = [handler] if name == "dbos" else []
-        other.propagate = name != "dbos"
-        if name == "dbos":
-            other.addFilter(Discreet())
-        # Whatever level is asked for: others do not know what is personal.
-        other.setLevel(max(root.level, least))
+        other.handlers[:] = []
+        other.addFilter(RedactingFilter())
+        # Never more detailed than this: libraries do not know which data is personal.
+        other.setLevel(max(root.level, logging.WARNING))

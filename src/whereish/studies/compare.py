@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from whereish.errors import WhereishError
+from whereish.limits import DILATION
 from whereish.measures import (
     adversary_error,
     conditional_entropy,
@@ -14,15 +16,7 @@ from whereish.measures import (
     tightest_epsilon,
     worst_case_loss,
 )
-from whereish.mechanisms import (
-    Mechanism,
-    exponential,
-    optimal,
-    optimal_privacy,
-    planar_laplace,
-    planar_laplace_for_loss,
-    tight_constraints,
-)
+from whereish.mechanisms import MECHANISMS, Mechanism, Request, optimal
 from whereish.profiles import Profile
 
 
@@ -72,35 +66,46 @@ def measure(name: str, mechanism: Mechanism, profile: Profile) -> Row:
 def compare(
     profile: Profile,
     epsilon: float,
-    dilation: float = 1.0,
+    dilation: float = DILATION,
     solver: str = "auto",
     time_limit_s: float | None = None,
 ) -> Iterator[Row]:
     """Build and measure the mechanisms of the paper and its peers, one row at a time.
 
     First those with the same epsilon, then those with the same quality loss as the optimal one
-    (Section 4.2). One that does not exist or cannot be solved is a row that says so.
+    (Section 4.2), in the order of the registry. One that does not exist or cannot be solved is a
+    row that says so.
     """
-    places, prior = profile.places, profile.prior
-    best = optimal(places, prior, epsilon, dilation, solver=solver, time_limit_s=time_limit_s)
+    best = optimal(
+        profile.places, profile.prior, epsilon, dilation, solver=solver, time_limit_s=time_limit_s
+    )
     if best.build.stopped == "asked":
         raise KeyboardInterrupt  # half an optimum is nothing to compare with
     yield measure("optimal", best, profile)
-    loss = quality_loss(best, prior)
-    makers: list[tuple[str, Callable[[], Mechanism]]] = [
-        ("tight constraints + remap", lambda: tight_constraints(places, epsilon).remap(prior)),
-        ("planar Laplace + remap", lambda: planar_laplace(places, epsilon).remap(prior)),
-        ("tight constraints", lambda: tight_constraints(places, epsilon)),
-        ("planar Laplace", lambda: planar_laplace(places, epsilon)),
-        ("exponential", lambda: exponential(places, epsilon)),
-        ("planar Laplace, equal loss", lambda: planar_laplace_for_loss(places, prior, loss)),
-        (
-            "Shokri et al., equal loss",
-            lambda: optimal_privacy(places, prior, loss, solver=solver, time_limit_s=time_limit_s),
-        ),
-    ]
-    for name, make in makers:
+    asked = Request(
+        profile.places, profile.prior, epsilon, quality_loss(best, profile.prior), dilation,
+        solver=solver, time_limit_s=time_limit_s,
+    )  # fmt: skip
+    for name, make in _others(asked):
         try:
             yield measure(name, make(), profile)
         except WhereishError as wrong:
             yield Row(name, problem=str(wrong))
+
+
+def _others(asked: Request) -> Iterator[tuple[str, Callable[[], Mechanism]]]:
+    """List the rows after the first: name and constructor."""
+    shown = [entry for entry in MECHANISMS.values() if entry.title and entry.name != "exact"]
+    private = [(entry, make) for entry in shown if (make := entry.for_epsilon) is not None]
+    for entry, make in private:
+        if entry.remaps:
+            yield f"{entry.title} + remap", partial(_remapped, make, asked)
+    for entry, make in private:
+        yield str(entry.title), partial(make, asked)
+    for entry in shown:
+        if entry.for_loss is not None:
+            yield f"{entry.title}, equal loss", partial(entry.for_loss, asked)
+
+
+def _remapped(make: Callable[[Request], Mechanism], asked: Request) -> Mechanism:
+    return make(asked).remap(asked.prior)

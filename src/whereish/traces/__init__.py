@@ -1,16 +1,22 @@
-"""READ: traces of where people were, from the files that they have; one reader for each format."""
+"""READ: where people were and when, from files; one reader for each format."""
 
 from whereish.traces.cache import cache_folder, forget
 from whereish.traces.cleaning import Funnel
-from whereish.traces.detection import KINDS
+from whereish.traces.held import hold
+from whereish.traces.readers import KINDS, READERS, Options, Reader, register
 from whereish.traces.source import Traces, check_zone, open_traces
 
 __all__ = [
     "KINDS",
+    "READERS",
     "Funnel",
+    "Options",
+    "Reader",
     "Traces",
     "cache_folder",
     "check_zone",
     "forget",
+    "hold",
     "open_traces",
+    "register",
 ]

@@ -1,8 +1,8 @@
-"""What was worked out once need not be again: kept by content, for its owner only, and deletable.
+"""A cache of counts: named by the content of the traces, readable by its owner only.
 
-What is kept of traces says where people are. It lies in a folder that only its owner may enter, in
-files named by a digest of the traces' content, and goes when it is 30 days old or on `forget`.
-A file that somebody else may have put there is not read.
+Counts show where people are. So they are in a folder that only its owner may enter, in files named
+by a digest of the content of the traces. A file is deleted 30 days after its last use, or by
+`forget`. A file that another user may have written is not read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OLD_S = 30 * 24 * 3600
 
 
 def cache_folder() -> Path:
-    """Return where things are kept: ``WHEREISH_CACHE``, or ``whereish`` in the user's cache."""
+    """Return the folder: ``WHEREISH_CACHE``, or ``whereish`` in the user's cache folder."""
     named = os.environ.get("WHEREISH_CACHE")
     if named:
         return Path(named)
@@ -37,13 +37,13 @@ def cache_folder() -> Path:
 
 
 def place_for(folder: Path, traces: Traces, key: Any) -> Path:
-    """Return the file that holds what these traces, and how they are counted, come to."""
-    told = json.dumps([traces.digest(), key], sort_keys=True)
-    return folder / (hashlib.blake2b(told.encode(), digest_size=20).hexdigest() + _SUFFIX)
+    """Return the file for the counts of these traces; the key says how they are counted."""
+    text = json.dumps([traces.digest(), key], sort_keys=True)
+    return folder / (hashlib.blake2b(text.encode(), digest_size=20).hexdigest() + _SUFFIX)
 
 
 def cached(file: Path) -> bytes | None:
-    """Return what was kept in a file, or None if nothing was, or not all of it is there."""
+    """Return the content of a file, or None if there is none or it is damaged."""
     content = read_own(file)
     if content is None:
         return None
@@ -54,11 +54,11 @@ def cached(file: Path) -> bytes | None:
 
 
 def keep(file: Path, content: bytes) -> None:
-    """Keep something; what cannot be kept is worked out again next time."""
+    """Write a file; if it cannot be written, the next run counts again."""
     try:
         make_folder(file.parent)
         if file.parent.stat().st_mode & stat.S_IWOTH:
-            return  # nothing in there could be believed
+            return  # anybody could have written what is in there
         mark = zlib.crc32(content).to_bytes(4, "big")
         write_whole(file, mark + content, private=True)
         for other in file.parent.glob(f"*{_SUFFIX}"):
@@ -69,9 +69,11 @@ def keep(file: Path, content: bytes) -> None:
 
 
 def forget(folder: Path) -> int:
-    """Delete all that is kept, and say how many things that was."""
+    """Delete all files of the cache, and return how many there were."""
     files = list(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else []
-    left = list(folder.glob(f".*{_SUFFIX}.*")) if folder.is_dir() else []  # by who was killed
+    left = (
+        list(folder.glob(f".*{_SUFFIX}.*")) if folder.is_dir() else []
+    )  # of runs that were killed
     for file in files + left:
         try:
             file.unlink(missing_ok=True)

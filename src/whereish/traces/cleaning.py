@@ -1,4 +1,4 @@
-"""A row of traces: a user, a time and a place; how times are read, and what is dropped and why."""
+"""Rows of traces: how times are read, which rows are dropped, and why."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ _FORMS = (
     "%Y/%m/%d %H:%M", "%Y%m%d %H%M%S",
 )  # fmt: skip
 _OFFSETS = ("%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M%#z", "%Y%m%d %H%M%S%#z")
-# Receivers that do not know the date say 1980, 1999 or 2000; nobody's history begins before.
+# Receivers that do not know the date report 1980, 1999 or 2000.
 EARLIEST = datetime(2001, 1, 1, tzinfo=UTC)
-_LINES_TOLD = 5
-SWAPPED = "latitude and longitude seem to have changed places: name the columns"
+_LINES_SHOWN = 5
+SWAPPED = "latitude and longitude seem to be swapped: name the columns"
 
 
 @dataclass
 class Funnel:
-    """What became of the rows that were read.
+    """How many rows were read, how many were dropped, and why.
 
     Attributes
     ----------
     files, rows, kept
-        How many there were, and how many rows could be used.
-    unreadable, impossible, untimely
-        Rows that are not numbers and a time; with coordinates that no place has, or 0, 0, where
-        receivers are that do not know; or of a time before 2001, when receivers that do not know
-        the date say it is, or after tomorrow.
+        How many files and rows were read, and how many rows could be used.
+    unreadable
+        Rows without numbers or a time.
+    impossible
+        Rows with coordinates that no place has, or 0, 0: receivers without a signal report that.
+    untimely
+        Rows of a time before 2001 (receivers that do not know the date) or after tomorrow.
     broken
-        Files that could not be read, or not as they are, with the reason.
+        Files that could not be read completely, with the reason.
     where
         File and line of the first rows that were dropped, and why.
     """
@@ -54,14 +56,14 @@ class Funnel:
         return self.rows - self.kept
 
     def add(self, part: Funnel) -> None:
-        """Count what another funnel has seen."""
+        """Add the counts of another funnel."""
         for name in ("files", "rows", "kept", "unreadable", "impossible", "untimely"):
             setattr(self, name, getattr(self, name) + getattr(part, name))
         self.broken += part.broken
-        self.where += part.where[: max(0, _LINES_TOLD - len(self.where))]
+        self.where += part.where[: max(0, _LINES_SHOWN - len(self.where))]
 
     def complaint(self) -> str:
-        """Say the first thing that is wrong, in one line that holds no coordinate."""
+        """Return the first problem in one line, without a coordinate."""
         if self.broken:
             file, reason = self.broken[0]
             return f"{file} cannot be read ({reason})"
@@ -85,7 +87,7 @@ def moments(when: pl.Series, zone: str) -> pl.Series:
         return _epochs(when.cast(pl.Float64, strict=False))
     if not isinstance(when.dtype, pl.Datetime):  # a day alone is no time
         return pl.Series("time", [None] * len(when), dtype=pl.Datetime("us", "UTC"))
-    # What is far out of range would be an error, or something else, in other units and zones.
+    # Times far out of range would overflow in other units and zones.
     placed = when.dtype.time_zone is not None
     there = when.dt.convert_time_zone("UTC") if placed else when.dt.replace_time_zone("UTC")
     sane = pl.col("t").is_between(
@@ -97,7 +99,7 @@ def moments(when: pl.Series, zone: str) -> pl.Series:
 
 
 def _epochs(number: pl.Series) -> pl.Series:
-    """Read seconds, milli-, micro- or nanoseconds since 1970: nobody lived in the year 5000."""
+    """Read seconds, milli-, micro- or nanoseconds since 1970: the size tells which."""
     import polars as pl
 
     size = pl.col("n").abs()
@@ -112,7 +114,7 @@ def _epochs(number: pl.Series) -> pl.Series:
 
 
 def _placed(wall: pl.Series, zone: str) -> pl.Series:
-    """Read what a clock on the wall said in a time zone."""
+    """Read local times of a time zone."""
     if zone == "UTC":
         return wall.dt.replace_time_zone("UTC")
     placed = wall.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
@@ -125,11 +127,11 @@ def read_times(text: pl.Series, zone: str) -> pl.Series:
 
     time = _placed(text.str.to_datetime(_FORMS[0], time_unit="us", strict=False), zone)
     if time.null_count() == text.null_count():
-        return time.alias("time")  # nearly always: the rest is for what is not so plain
+        return time.alias("time")  # nearly always
     text = text.str.strip_chars()
     plain = text.str.replace("T", " ", literal=True)
     zulu = text.str.ends_with("Z")
-    # Digits alone are a number: only what is none may be a date without dashes.
+    # Digits only are a number. A date without dashes is tried after that.
     ways: tuple[str, ...] = (
         *_FORMS[:-1],
         "Z",
@@ -142,7 +144,7 @@ def read_times(text: pl.Series, zone: str) -> pl.Series:
     if zulu.head(1).any():
         ways = ("Z", *ways)
     for way in ways:
-        # The likely form first: others are tried only where something is left.
+        # Likely forms first: the others are tried only for times that are not read yet.
         if time.null_count() == text.null_count():
             break
         if way == "Z":
@@ -164,7 +166,7 @@ def read_times(text: pl.Series, zone: str) -> pl.Series:
 
 
 def clean(frame: pl.DataFrame, timed: bool = True) -> tuple[pl.DataFrame, Funnel]:
-    """Drop and count rows that cannot be used; where times do not matter, whatever their time."""
+    """Drop and count rows that cannot be used; if not timed, their times do not matter."""
     import polars as pl
 
     seen = Funnel(rows=len(frame))
@@ -187,7 +189,7 @@ def clean(frame: pl.DataFrame, timed: bool = True) -> tuple[pl.DataFrame, Funnel
         counts = dict(wrong["fate"].value_counts().iter_rows())
         seen.impossible, seen.untimely = (counts.get(f, 0) for f in (_IMPOSSIBLE, _UNTIMELY))
         seen.unreadable = seen.rows - seen.kept - seen.impossible - seen.untimely
-        for file, line, why in wrong.select("file", "line", "fate").head(_LINES_TOLD).rows():
+        for file, line, why in wrong.select("file", "line", "fate").head(_LINES_SHOWN).rows():
             seen.where.append((file, line, _WHY[why]))
         if seen.impossible:
             seen.broken += _swapped(judged)
@@ -196,7 +198,7 @@ def clean(frame: pl.DataFrame, timed: bool = True) -> tuple[pl.DataFrame, Funnel
 
 _IMPOSSIBLE, _UNTIMELY = len(COLUMNS) + 1, len(COLUMNS) + 2
 _WHY = {
-    1: "nobody is named",
+    1: "the user is empty",
     2: "the time cannot be read (2024-05-01 12:30:00, with or without an offset, always can)",
     3: "the latitude is not a number",
     4: "the longitude is not a number",

@@ -1,35 +1,25 @@
-"""Tell what traces a file or folder holds, whose they are, and which files to read together."""
+"""Find the files of traces, their format and their owners, and which to read together."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from whereish.compressed import open_bytes
 from whereish.errors import FormatError, InputError, WhereishError
-from whereish.files import open_bytes
-from whereish.traces.readers import tables as formats
+from whereish.traces.readers import KINDS, READERS, limits
 
-KINDS = ("geolife", "t-drive", "csv", "parquet", "gpx", "geojson", "google")
-_SUFFIXES = {
-    ".plt": "geolife", ".txt": "t-drive", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet",
-    ".pq": "parquet", ".gpx": "gpx", ".geojson": "geojson", ".json": "json",
-}  # fmt: skip
-# Where a folder holds several kinds, the one that says most about people is meant.
-_RANK = ("geolife", "google", "gpx", "geojson", "parquet", "t-drive", "csv")
-_TAXI_LINE = re.compile(rb"\xef?\xbb?\xbf?\s*\d+\s*,\s*\d{4}-\d\d?-\d\d?[ T][\d:]+\s*,[^,]*,[^,]*$")
-_GOOGLE_KEYS = (b'"locations"', b'"timelineObjects"', b'"semanticSegments"', b'"rawSignals"')
 FILES_A_BATCH = 200
 
 
 def listed(root: Path) -> tuple[list[Path], tuple[str, ...]]:
-    """Return the files of a folder and of those in it, sorted; hidden ones are left out.
+    """Return the files in a folder and below it, sorted, without hidden ones.
 
-    Only ordinary files: a pipe would be waited for for ever. Those whose names are no text come
-    second, as something that can be printed.
+    Only ordinary files: to read a pipe could take for ever. Second come the files whose names are
+    not UTF-8, as text that can be printed.
     """
     try:
         if not root.exists():
@@ -63,11 +53,11 @@ def listed(root: Path) -> tuple[list[Path], tuple[str, ...]]:
 
 
 def batches_of(files: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """Yield as many files at a time as are read at once: neither too many nor too large."""
+    """Split files into batches that are read at once: neither too many nor too large."""
     held: list[Path] = []
     size = 0
     for file in files:
-        if held and (size + size_of(file) > formats.LARGE_BYTES or len(held) == FILES_A_BATCH):
+        if held and (size + size_of(file) > limits.LARGE_BYTES or len(held) == FILES_A_BATCH):
             yield tuple(held)
             held, size = [], 0
         held.append(file)
@@ -76,81 +66,74 @@ def batches_of(files: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
         yield tuple(held)
 
 
-def kind_by_name(file: Path) -> str:
-    """Return what a file's name says it is; "" if nothing, "json" if one of several."""
+def ending(file: Path) -> str:
+    """Return how the name of a file ends, without .gz, in lower case: ".csv", or ""."""
     name = file.name.lower().removesuffix(".gz")
-    return _SUFFIXES.get("." + name.rpartition(".")[2], "") if "." in name else ""
+    return "." + name.rpartition(".")[2] if "." in name else ""
+
+
+def kinds_by_name(file: Path) -> tuple[str, ...]:
+    """Return the formats that a file may have by its name."""
+    suffix = ending(file)
+    return tuple(
+        reader.name
+        for reader in READERS.values()
+        if suffix in reader.suffixes or suffix in reader.shared_suffixes
+    )
 
 
 def kind_of(file: Path, *, alone: bool) -> str:
-    """Tell the kind of a file from its name, and of texts from how it begins; "" if unknown."""
-    ending = kind_by_name(file)
-    if ending in ("json", "t-drive", "csv") or (alone and not ending):
-        return _sniffed(file)
-    return ending
+    """Tell the format of a file: by its name, or by its beginning; "" if neither tells."""
+    suffix = ending(file)
+    for reader in READERS.values():
+        if suffix in reader.suffixes:
+            return reader.name
+    return _sniffed(file) if alone or kinds_by_name(file) else ""
 
 
 def recognised(root: Path, kinds: set[str]) -> str:
-    """Tell which of the kinds of files in a folder is meant."""
-    for kind in _RANK:
+    """Tell which of the formats in a folder is read: the first of the registry."""
+    for kind in KINDS:
         if kind in kinds:
             return kind
     raise FormatError(
-        f"{root} must hold traces of a kind that is known ({', '.join(KINDS)}), or the kind be "
+        f"{root} must hold traces of a known format ({', '.join(KINDS)}), or the format must be "
         "named; an archive must be unpacked first"
     )
 
 
 def _sniffed(file: Path) -> str:
-    """Tell what a text is from how it begins; "" if it is nothing known."""
+    """Tell the format of a file by its beginning; "" if no reader recognises it."""
     head = b""
     with contextlib.suppress(OSError, EOFError, zlib.error), open_bytes(file) as stream:
-        # In small steps, because a gzip that is cut off gives its last one up.
+        # In small steps: a gzip file that was cut off loses the step in which it ends.
         while len(head) < 1 << 16 and (more := stream.read(512)):
             head += more
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start[:4] == b"PAR1":
-        return "parquet"
-    if start[:1] == b"<":
-        return "gpx" if b"<gpx" in start else ""
-    if start[:1] in (b"{", b"["):
-        if any(key in start for key in _GOOGLE_KEYS):
-            return "google"
-        if b'"features"' in start or b'"geometry"' in start or b'"FeatureCollection"' in start:
-            return "geojson"
-        return "google" if start[:1] == b"[" and b'"startTime"' in start else ""
-    if start[:18].lower() == b"geolife trajectory":
-        return "geolife"
-    line = head.split(b"\n", 1)[0].rstrip(b"\r")
-    if _TAXI_LINE.match(line):
-        return "t-drive"
-    return "csv" if kind_by_name(file) == "csv" or (b"," in line and b"lat" in line.lower()) else ""
+    found = (reader.name for reader in READERS.values() if reader.sniff(file, head))
+    return next(found, "")
 
 
 def grouped(
     kind: str, files: list[Path], some: frozenset[str] | None
 ) -> tuple[tuple[str | None, tuple[Path, ...]], ...]:
     """Put files together that are read at once: a person's, or as many as make a batch."""
-    if kind == "geolife":
-        people: dict[str, list[Path]] = {}
-        for file in files:
-            owner = file.parent.parent if file.parent.name == "Trajectory" else file.parent
-            people.setdefault(owner.resolve().name, []).append(file)
-        return tuple(
-            (name, tuple(paths))
-            for name, paths in sorted(people.items())
-            if some is None or name in some
-        )
-    return tuple((None, batch) for batch in batches_of(files))
+    people = READERS[kind].people(files)
+    if people is None:
+        return tuple((None, batch) for batch in batches_of(files))
+    return tuple(
+        (name, tuple(paths))
+        for name, paths in sorted(people.items())
+        if some is None or name in some
+    )
 
 
 def whose_file(root: Path, file: Path) -> str:
-    """Name the person a file is of: the folder or file at the top that it is in, or is."""
+    """Name the person of a file: by the folder or file at the top of the tree."""
     top = file.relative_to(root).parts[0] if file.is_relative_to(root) else file.name
     if top != file.name:
         return top
     bare = top[:-3] if top.lower().endswith(".gz") else top
-    return bare.rpartition(".")[0] if kind_by_name(file) else bare
+    return bare.rpartition(".")[0] if kinds_by_name(file) else bare
 
 
 def size_of(file: Path) -> int:
@@ -158,4 +141,4 @@ def size_of(file: Path) -> int:
     try:
         return file.stat().st_size
     except OSError:
-        return 1  # it is there, and cannot be read: let the reader say so
+        return 1  # it cannot be read: the reader will say so

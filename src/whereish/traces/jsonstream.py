@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from whereish.compressed import open_bytes, read_steps
 from whereish.errors import FormatError
-from whereish.files import open_bytes, read_steps
 
 _CHUNK = 1 << 18
 _LARGEST_ELEMENT = 1 << 28
@@ -43,7 +43,7 @@ class _Scanner:
         opening = self._next()
         while opening:
             yield from self._document(opening)
-            opening = self._next()  # documents may follow one another, a line each
+            opening = self._next()  # several documents may follow one another
 
     def _document(self, opening: str) -> Iterator[tuple[str, Any, int]]:
         if opening == "[":
@@ -79,7 +79,7 @@ class _Scanner:
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
-                # A number may go on behind what is read: 0 of 0.5, unless something ends it.
+                # The rest of a number may not be read yet: 0 of 0.5.
                 if self._over or self._text[end : end + 1] in _ENDS:
                     break
             except (ValueError, RecursionError) as wrong:
@@ -112,7 +112,7 @@ class _Scanner:
         self._at = end
 
     def _read(self) -> None:
-        # As much again as is held: an element of any size is read in a few steps.
+        # Twice as much each time: an element of any size is read in a few steps.
         if self._damage is not None:
             raise self._damage
         wanted = max(_CHUNK, len(self._text) - self._at)
@@ -121,7 +121,7 @@ class _Scanner:
             try:
                 piece = next(self._pieces, b"")
             except (OSError, EOFError, zlib.error) as wrong:
-                self._damage = wrong  # what came before it counts
+                self._damage = wrong  # raised after what came before it
             else:
                 self._over = not piece
                 chunk += piece

@@ -1,9 +1,8 @@
-"""Traces: who was where and when, read from the files that people and researchers have.
+"""Traces: who was where and when, read from files.
 
-Whatever the format, what comes out are batches of one table: ``user`` (text), ``time`` (UTC),
-``lat`` and ``lon`` (degrees). A batch is a person, some files or a part of one, never the whole
-set. Rows that cannot be used are dropped, counted, and told by file and line; no message holds a
-coordinate.
+Every format becomes batches of one table: ``user`` (text), ``time`` (UTC), ``lat`` and ``lon``
+(degrees). A batch is a person, some files or a part of one, never the complete set. Rows that
+cannot be used are dropped, counted, and named by file and line; no message holds a coordinate.
 """
 
 from __future__ import annotations
@@ -16,33 +15,29 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from whereish.errors import FormatError, InputError, described
-from whereish.parallel import ahead, cores
+from whereish.parallel import cores, read_ahead
 from whereish.traces.cleaning import COLUMNS, Funnel, clean, schema
 from whereish.traces.detection import (
     FILES_A_BATCH,
-    KINDS,
     batches_of,
     grouped,
-    kind_by_name,
     kind_of,
+    kinds_by_name,
     listed,
     recognised,
     size_of,
     whose_file,
 )
-from whereish.traces.readers import tables as formats
-from whereish.traces.readers.documents import document_frames
+from whereish.traces.readers import KINDS, READERS, Options, Reader, limits
 
 if TYPE_CHECKING:
     import polars as pl
 
-_TEXTS = ("geolife", "t-drive", "csv")  # many files of these are read at once
-# T-Drive's clock is Beijing's; GPX and Google say theirs; GeoLife's is Greenwich.
-_CLOCKS = {"t-drive": "Asia/Shanghai"}
 Made = TypeVar("Made")
 Progress = Callable[[int, int, int], object]
 
@@ -56,13 +51,13 @@ class Traces:
     kind
         One of `KINDS`.
     groups
-        Whose they are, where the files' places tell, and the files of each batch.
+        The files of each batch, and the user where folders name people.
     columns
         What the columns of a table are called.
     zone
         The time zone of times that do not say theirs.
     person
-        All of it is this person's, whatever the files say.
+        Everything is this person's, also where the files name others.
     users
         Read only these people.
     strict
@@ -70,9 +65,9 @@ class Traces:
     left_out
         How many files of other kinds there are, by kind.
     unnamed
-        Files whose names are no text, and which are not read.
+        Files whose names are not UTF-8, and which are not read.
     timed
-        Whether a row needs a time: not where points are counted, see `count_visits`.
+        Whether a row needs a time; it does not where points are counted, see `count_visits`.
     """
 
     kind: str
@@ -95,21 +90,28 @@ class Traces:
     @property
     def tells_people(self) -> bool:
         """Whether the data itself says whose each point is."""
-        if self.kind in ("geolife", "t-drive"):
-            return True
-        if self.kind not in ("csv", "parquet"):
-            return False
+        if not self._reader.has_columns:
+            return self._reader.names_people
         first: FormatError | None = None
-        told = []
+        found = []
         for file in self.files[:FILES_A_BATCH]:
             try:
-                found = formats.find_columns(self.kind, file, self.columns, self.timed)
-                told.append(found.user is not None)
+                columns = self._reader.columns(file, self._options(None))
+                found.append(columns.user is not None)
             except FormatError as wrong:
                 first = first or FormatError(f"{file} cannot be read: {wrong}")
-        if not told:
+        if not found:
             raise first or FormatError(f"{self.root} has no {self.kind} traces")
-        return any(told)
+        return any(found)
+
+    @property
+    def _reader(self) -> Reader:
+        return READERS[self.kind]
+
+    def _options(self, user: str | None) -> Options:
+        """Return how files are read; where their folder names no user, their names do."""
+        owner = partial(whose_file, self.root) if user is None else lambda _: user
+        return Options(self.zone, self.columns, self.timed, owner)
 
     def batches(
         self, funnel: Funnel | None = None, progress: Progress | None = None
@@ -140,11 +142,11 @@ class Traces:
     ) -> Iterator[Made]:
         """Yield what a function makes of each batch, in order; it is called on every core."""
         funnel = Funnel() if funnel is None else funnel
-        funnel.broken += [(name, "a name that is no text") for name in self.unnamed]
+        funnel.broken += [(name, "a name that is not UTF-8") for name in self.unnamed]
         if self.strict and self.unnamed:
             raise FormatError(funnel.complaint())
         files, rows_before = len(self.files), funnel.rows
-        for made, seen in ahead(self.groups, lambda *group: self._read(function, *group)):
+        for made, seen in read_ahead(self.groups, lambda *group: self._read(function, *group)):
             funnel.add(seen)
             if self.strict and (seen.dropped or seen.broken):
                 raise FormatError(seen.complaint())
@@ -156,27 +158,27 @@ class Traces:
         """Return a digest of the content of all files, and of how they are read."""
 
         def one(file: Path) -> bytes:
-            told = hashlib.blake2b(digest_size=20)
+            content = hashlib.blake2b(digest_size=20)
             try:
                 with file.open("rb") as stream:
                     while chunk := stream.read(1 << 20):
-                        told.update(chunk)
+                        content.update(chunk)
             except OSError as wrong:
                 return type(wrong).__name__.encode()
-            return told.digest()
+            return content.digest()
 
         users = None if self.users is None else sorted(self.users)
         how = [self.kind, self.columns, self.zone, self.person, users, self.strict]
         how += [] if self.timed else ["untimed"]
-        whole = hashlib.blake2b(json.dumps(how).encode(), digest_size=20)
+        digest = hashlib.blake2b(json.dumps(how).encode(), digest_size=20)
         with ThreadPoolExecutor(cores()) as pool:
-            for (user, files), told in zip(
+            for (user, files), digests in zip(
                 self.groups, pool.map(lambda group: [one(f) for f in group[1]], self.groups),
                 strict=True,
             ):  # fmt: skip
                 names = [str(self._name(file)) for file in files]
-                whole.update(json.dumps([user, names]).encode() + b"".join(told))
-        return whole.hexdigest()
+                digest.update(json.dumps([user, names]).encode() + b"".join(digests))
+        return digest.hexdigest()
 
     def _name(self, file: Path) -> Path:
         return file.relative_to(self.root) if file.is_relative_to(self.root) else file
@@ -197,7 +199,7 @@ class Traces:
                 whole.add(seen)
                 if table is not None:
                     tables.append(self._whose(table))
-                if whole.rows >= formats.ROWS_A_FRAME:
+                if whole.rows >= limits.ROWS_A_FRAME:
                     yield function(pl.concat(tables)), whole
                     whole, tables = Funnel(), []
             if tables or whole.files or whole.broken:
@@ -207,16 +209,17 @@ class Traces:
     def _unbroken(
         self, user: str | None, files: tuple[Path, ...]
     ) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
-        """Yield the frames of some files; when one is broken, find out which."""
+        """Yield the frames of some files; if one is broken, find out which."""
         import polars as pl
 
-        if len(files) > 1 and self.kind not in _TEXTS:
+        reader, options = self._reader, self._options(user)
+        if len(files) > 1 and not reader.reads_many:
             for file in files:
                 yield from self._unbroken(user, (file,))
             return
         given = 0
         try:
-            for frame in self._frames(user, files) if files else ():
+            for frame in reader.frames(files, options) if files else ():
                 given += 1
                 yield frame, []
         except (pl.exceptions.PolarsError, OSError, EOFError, zlib.error, FormatError) as wrong:
@@ -225,46 +228,15 @@ class Traces:
                     yield from self._unbroken(user, (file,))
             elif isinstance(wrong, FormatError):
                 yield None, [(str(file), str(wrong)) for file in files]
-            elif self.kind in _TEXTS and not given:
-                yield from self._slowly(user, files[0])
+            elif reader.reads_many and not given:
+                yield from _slowly(reader, files[0], options)
             elif not isinstance(wrong, pl.exceptions.NoDataError):
-                # What a reader says of a bad row may hold the row.
+                # The words of polars about a bad row may hold the row.
                 yield None, [(str(file), type(wrong).__name__) for file in files]
         except BaseException as wrong:
             if type(wrong).__name__ != "PanicException":  # polars gives up on some damaged files
                 raise
             yield None, [(str(file), "damaged") for file in files]
-
-    def _slowly(
-        self, user: str | None, file: Path
-    ) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
-        """Read line by line what polars has given up on."""
-        whose = user or whose_file(self.root, file)
-        try:
-            for frame in formats.slow_frames(
-                self.kind, whose, file, self.columns, self.zone, self.timed
-            ):
-                yield frame, []
-        except (FormatError, OSError, EOFError, zlib.error) as wrong:
-            reason = str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
-            yield None, [(str(file), reason)]
-
-    def _frames(self, user: str | None, files: tuple[Path, ...]) -> Iterator[pl.DataFrame]:
-        if self.kind == "geolife":
-            yield from formats.plt_frames(user or "", files, self.zone)
-        elif self.kind == "t-drive":
-            yield from formats.taxi_frames(files, self.zone)
-        elif self.kind == "csv":
-            columns = formats.find_columns("csv", files[0], self.columns, self.timed)
-            users = {str(file): whose_file(self.root, file) for file in files}
-            yield from formats.csv_frames(users, files, columns, self.zone)
-        elif self.kind == "parquet":
-            columns = formats.find_columns("parquet", files[0], self.columns, self.timed)
-            whose = whose_file(self.root, files[0])
-            yield from formats.parquet_frames(whose, files[0], columns, self.zone)
-        else:
-            whose = whose_file(self.root, files[0])
-            yield from document_frames(self.kind, whose, files[0], self.zone)
 
     def _whose(self, table: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
@@ -272,6 +244,18 @@ class Traces:
         if self.users is not None:
             table = table.filter(pl.col("user").is_in(list(self.users)))
         return table if self.person is None else table.with_columns(user=pl.lit(self.person))
+
+
+def _slowly(
+    reader: Reader, file: Path, options: Options
+) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
+    """Read a file line by line that polars cannot read."""
+    try:
+        for frame in reader.slow_frames(file, options):
+            yield frame, []
+    except (FormatError, OSError, EOFError, zlib.error) as wrong:
+        reason = str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
+        yield None, [(str(file), reason)]
 
 
 def open_traces(
@@ -284,24 +268,24 @@ def open_traces(
     users: Collection[str] | None = None,
     strict: bool = False,
 ) -> Traces:
-    """Find out what traces there are, without reading them yet.
+    """Find the files of traces and their format, without reading them yet.
 
     Parameters
     ----------
     path
-        A file or a folder: GeoLife's (or its ``Data``), T-Drive's text files, CSV or Parquet
-        tables, GPX, GeoJSON, or a Google location history (Takeout's, or the phone's Timeline).
-        Any of them may be packed by gzip. Tables without a column of times are points: each row
-        counts once.
+        A file or a folder: of GeoLife (or its ``Data``) or T-Drive, of CSV or Parquet tables, GPX,
+        GeoJSON, or a Google location history; see `READERS` and docs/traces.md. All but Parquet
+        may be compressed by gzip. Tables without a column of times are points: each row counts
+        once.
     kind
-        One of `KINDS`, if it is not to be found out.
+        One of `KINDS`, if the format is not to be recognised.
     columns
         What the columns of a table are called: some of user, time, lat and lon.
     zone
         The time zone of times that do not say theirs; by default UTC, and Beijing's for T-Drive.
     person
-        All of it is this person's. Otherwise, where the data does not say, everything in one
-        folder (or file) at the top is one person's, who is called by its name.
+        Everything is this person's. Otherwise, where the data does not name people, everything in
+        one folder (or file) at the top is one person's, named after it.
     users
         Read only these people.
     strict
@@ -310,7 +294,7 @@ def open_traces(
     Raises
     ------
     InputError, FormatError
-        If there is nothing there, or nothing that is known.
+        If there is nothing, or no known format.
     """
     if not isinstance(path, str | Path):
         raise InputError(f"traces must be the name of a file or folder, got {described(path)}")
@@ -329,10 +313,7 @@ def open_traces(
     found = kind or recognised(root, set(kinds.values()))
     chosen = files
     if len(files) > 1:
-        # What its name says is believed where how it begins says nothing.
-        fits = (found, "json") if kind else (found,)
-        chosen = [f for f in files if (kinds[f] or kind_by_name(f)) == found
-                  or (not kinds[f] and kind_by_name(f) in fits)]  # fmt: skip
+        chosen = [file for file in files if _fits(file, kinds[file], found, named=bool(kind))]
     if not chosen:
         raise FormatError(f"{root} has no {found} traces")
     if users is not None and (
@@ -347,18 +328,29 @@ def open_traces(
     left_out = dict(Counter(k for f, k in kinds.items() if k in KINDS and f not in taken))
     traces = Traces(
         found, grouped(found, chosen, some), named or None,
-        check_zone(zone or _CLOCKS.get(found, "UTC"), "the zone of the files' clock"), person,
+        check_zone(zone or READERS[found].zone, "the zone of the files' clock"), person,
         some, strict, base, left_out, unnamed,
     )  # fmt: skip
     if not traces.groups:
         raise InputError(f"users must be among the people of {root}, got {', '.join(some or [])}")
-    if found in ("csv", "parquet"):
+    if READERS[found].has_columns:
         return _with_columns(traces)
     return traces
 
 
+def _fits(file: Path, kind: str, wanted: str, *, named: bool) -> bool:
+    """Tell whether a file is read: by its format or, where that is not known, by its name.
+
+    A name that several formats have is enough only if the user named the format.
+    """
+    if kind:
+        return kind == wanted
+    by_name = kinds_by_name(file)
+    return wanted in by_name if named else by_name == (wanted,)
+
+
 def _with_columns(traces: Traces) -> Traces:
-    """Refuse tables without the columns now, not after an hour; where only times lack, say so."""
+    """Refuse tables without the columns before they are read; without times they are points."""
     try:
         _ = traces.tells_people
     except FormatError:
@@ -378,7 +370,7 @@ def check_zone(zone: str, name: str = "zone") -> str:
 
     try:
         ZoneInfo(zone)
-        # polars has zones of its own: not all that this machine knows.
+        # Polars does not know all zones that this machine has.
         pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
     except (KeyError, ValueError, OSError, TypeError, pl.exceptions.PolarsError):
         raise InputError(

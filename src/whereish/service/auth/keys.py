@@ -1,4 +1,4 @@
-"""API keys: shown once, kept as a digest, compared in constant time."""
+"""API keys: shown once, stored as a digest (key hashing), compared in constant time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from whereish.errors import InputError
 from whereish.service.jobs.database import Database
 
-# Who a request comes from where no keys exist: whoever is on this machine.
+# The client of all requests as long as there are no keys: users of this machine.
 ANYONE = "local"
 _KEY = re.compile(r"wh_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[\w .@-]{1,60}")
@@ -24,7 +24,7 @@ _FRESH_S = 1.0
 
 @dataclass(frozen=True)
 class Key:
-    """What is known of a key: not the key."""
+    """What is stored about a key, without the key itself."""
 
     id: str
     name: str
@@ -37,11 +37,11 @@ class Keys:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: dict[str, str] = {}
-        self._closed = False
+        self._auth_required = False
         self._read_at = -math.inf
 
     def add(self, name: str) -> str:
-        """Make a key and return it. It cannot be shown again: only a digest is kept."""
+        """Make a key and return it. It cannot be shown again, because only a digest is stored."""
         if not _NAME.fullmatch(name):
             raise InputError("name must be 1 to 60 letters, digits, spaces or . @ _ -")
         id_, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
@@ -50,8 +50,8 @@ class Keys:
                 raise InputError(f"name must be new, and there is a key named {name!r} already")
             now = time.time()
             run("INSERT INTO keys VALUES (?, ?, ?, ?)", (id_, name, _digest(secret), now))
-            if not run("SELECT 1 FROM closed").fetchall():
-                run("INSERT INTO closed VALUES (?)", (now,))
+            if not run("SELECT 1 FROM auth_required").fetchall():
+                run("INSERT INTO auth_required VALUES (?)", (now,))
         return f"wh_{id_}_{secret}"
 
     def list(self) -> list[Key]:
@@ -63,7 +63,7 @@ class Keys:
         ]
 
     def revoke(self, name: str) -> None:
-        """Forget a key, by its name or id, with all its jobs: servers refuse it within a second."""
+        """Delete a key, by its name or id, with all its jobs. Servers refuse it within a second."""
 
         def work(run: Any) -> None:
             found = run("SELECT id FROM keys WHERE name = ? OR id = ?", (name, name)).fetchall()
@@ -72,10 +72,11 @@ class Keys:
             for (id_,) in found:
                 run("DELETE FROM keys WHERE id = ?", (id_,))
                 run(
-                    "INSERT INTO gone SELECT id FROM jobs WHERE client = ? ON CONFLICT DO NOTHING",
+                    "INSERT INTO deleted_jobs SELECT id FROM jobs WHERE client = ? "
+                    "ON CONFLICT DO NOTHING",
                     (id_,),
                 )
-                run("DELETE FROM once WHERE client = ?", (id_,))
+                run("DELETE FROM idempotency_keys WHERE client = ?", (id_,))
                 run("DELETE FROM jobs WHERE client = ?", (id_,))
 
         self._database.erase(work)
@@ -83,26 +84,26 @@ class Keys:
 
     @property
     def exist(self) -> bool:
-        """Whether there are any."""
+        """Whether there are keys."""
         return bool(self._known)
 
     @property
     def needed(self) -> bool:
-        """Whether a key is asked for: from the first one on, for good."""
-        return self._closed
+        """Whether requests need a key: always after the first key was made."""
+        return self._auth_required
 
     def stale(self) -> bool:
-        """Whether it is time to look at the database again."""
+        """Return whether it is time to read the keys again."""
         return time.monotonic() - self._read_at > _FRESH_S
 
     def refresh(self) -> None:
-        """Look at the database."""
-        self._closed = bool(self._database.read("SELECT 1 FROM closed"))
+        """Read the keys from the database."""
+        self._auth_required = bool(self._database.read("SELECT 1 FROM auth_required"))
         self._known = dict(self._database.read("SELECT id, digest FROM keys"))
         self._read_at = time.monotonic()
 
     def client(self, key: str) -> str | None:
-        """Return whose key it is, or None. It takes as long for one that is not known."""
+        """Return the client of a key, or None. The time does not depend on whether it is known."""
         match = _KEY.fullmatch(key)
         id_, secret = match.groups() if match else ("", "")
         expected = self._known.get(id_, "0" * 64)
@@ -111,5 +112,5 @@ class Keys:
 
 
 def _digest(secret: str) -> str:
-    # 256 random bits need no slow digest: there is nothing to guess.
+    # 256 random bits cannot be guessed, so a slow digest is not needed.
     return hashlib.sha256(secret.encode()).hexdigest()

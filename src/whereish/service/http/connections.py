@@ -1,9 +1,9 @@
-"""The open connections: how many there may be, in all and of one address, and their one clock.
+"""The open connections: how many there may be in all and of one address, and their clock.
 
-A connection that waits for its client can be closed at any time; one whose answer is being worked
-out or taken cannot. So when there is no room, the one that has kept the server waiting longest is
-closed in favour of the new one, and a new one is refused only if none is waiting. Headers cost a
-client nothing, a body does: bodies are closed last, unless they are nearly all there is.
+A connection that waits for its client can be closed at any time; one that waits for the server, or
+whose answer is being read, cannot. If there are too many, the one that has made the server wait
+longest is closed in favour of the new one. A new one is refused only if none is waiting. Headers
+cost a client nothing, but a body does: uploads are closed last, unless nearly all are uploads.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Protocol
 
-from whereish.service.settings import MOST_CONNECTIONS, MOST_PER_ADDRESS, Limits
+from whereish.service.limits import FIXED, Limits
 
 _log = logging.getLogger("whereish.http")
-# The share of the connections up to which bodies are closed last.
-_BODIES = 0.75
+# The share of the connections up to which uploads are closed last.
+_UPLOADS = 0.75
 
 
 def open_files() -> int | None:
-    """Return how many files and connections this process may have open; None if nobody says."""
+    """Return how many files and connections this process may open; None if there is no limit."""
     try:
         import resource
     except ImportError:
@@ -33,23 +33,23 @@ def open_files() -> int | None:
 
 
 class Connection(Protocol):
-    """What has to be known of a connection."""
+    """What this module needs to know of a connection."""
 
     def is_waiting(self) -> bool:
-        """Tell whether it waits for its client, and not the client for the server."""
+        """Return whether it waits for its client, and not the client for the server."""
 
     def is_uploading(self) -> bool:
-        """Tell whether its client sends a body, after headers that were complete."""
+        """Return whether its client sends a body, after complete headers."""
 
     def check(self, now: float) -> None:
-        """Close it if its time is up."""
+        """Close it if the time of its state is over."""
 
     def drop(self) -> None:
-        """Close it at once, whatever is left to be sent."""
+        """Close it at once, even if bytes are left to be sent."""
 
 
 class _Group:
-    """Connections in the order in which they last moved: the longest wait comes first."""
+    """Connections in the order of their last activity, the longest wait first."""
 
     def __init__(self) -> None:
         self.bodies = OrderedDict[Connection, int]()
@@ -64,7 +64,7 @@ class _Group:
         (self.bodies if body else self.others)[connection] = when
 
     def remove(self, connection: Connection) -> None:
-        """Forget a connection."""
+        """Remove a connection."""
         self.bodies.pop(connection, None)
         self.others.pop(connection, None)
 
@@ -73,9 +73,8 @@ class Connections:
     """All open connections of a server."""
 
     def __init__(self, limits: Limits, descriptors: int | None = None) -> None:
-        most = MOST_CONNECTIONS if limits.connections is None else limits.connections
-        # The other half is for databases, workers, files, and what is accepted before it is looked
-        # at.
+        most = FIXED.connections if limits.connections is None else limits.connections
+        # The other half is for databases, workers, files and connections not yet counted.
         self.most = most if descriptors is None else max(1, min(most, descriptors // 2))
         self._per_address = limits.connections_per_address
         self._of: dict[str, _Group] = {}
@@ -88,7 +87,7 @@ class Connections:
         return len(self._network)
 
     def admit(self, connection: Connection, address: str) -> bool:
-        """Count a new connection, and close another one for it if need be; False if it may not."""
+        """Add a connection, and close another one if there are too many; False if refused."""
         network, here = _network(address)
         if len(self._of.get(network, ())) >= self._most_of_one(here):
             if not self._make_room(self._of[network]):
@@ -104,7 +103,7 @@ class Connections:
         return True
 
     def changed(self, connection: Connection) -> None:
-        """Note that a connection waits for something else from now on, or that more of it came."""
+        """Note that a connection has entered another state, or sent more of a body."""
         network = self._network.get(connection)
         if network is not None:
             self._put(connection, network, body=connection.is_uploading())
@@ -124,28 +123,28 @@ class Connections:
                 del self._of[network]
 
     def check(self, now: float) -> None:
-        """Close whatever has had its time."""
+        """Close every connection whose time is over."""
         for connection in list(self._network):
             try:
                 connection.check(now)
             except Exception as wrong:
-                _log.error("a connection could not be looked after: %s", type(wrong).__name__)
+                _log.error("a connection could not be checked: %s", type(wrong).__name__)
                 connection.drop()
 
     def _most_of_one(self, here: bool) -> int:
         if self._per_address is not None:
             return min(self._per_address, self.most)
-        return self.most if here else min(MOST_PER_ADDRESS, self.most)
+        return self.most if here else min(FIXED.connections_per_address, self.most)
 
     def _make_room(self, *groups: _Group) -> bool:
-        """Close the one that has kept the server waiting longest; tell whether there was one.
+        """Close the connection that has made the server wait longest; return whether there was one.
 
-        It is looked for in one group after the other, and among bodies only if there is no other.
-        If bodies are more than three quarters of all, they have to compete: else those who hold
-        them would leave newcomers to push out each other.
+        Groups are searched in order, and uploads only if there is no other connection. If uploads
+        are more than three quarters of all, they are searched too: otherwise clients that hold
+        them would leave only a quarter, in which new connections close each other.
         """
         crowd = groups[-1]
-        if len(crowd.bodies) > _BODIES * len(crowd):
+        if len(crowd.bodies) > _UPLOADS * len(crowd):
             found = (_first([group.others, group.bodies]) for group in groups)
         else:
             among = [group.others for group in groups] + [group.bodies for group in groups]
@@ -160,16 +159,16 @@ class Connections:
 
 
 def _first(some: Iterable[OrderedDict[Connection, int]]) -> Connection | None:
-    """Return the connection that waits longest, of several that are in order."""
+    """Return the connection that waits longest, of several ordered groups."""
     firsts = (next(((when, one) for one, when in each.items() if one.is_waiting()), None)
               for each in some)  # fmt: skip
     return min((one for one in firsts if one), key=lambda one: one[0], default=(0, None))[1]
 
 
 def _network(address: str) -> tuple[str, bool]:
-    """Return what counts as one client, and whether it is this machine.
+    """Return the network that counts as one client, and whether it is this machine.
 
-    It is an address, or with IPv6 the /64 network that one client usually has for itself.
+    It is one IPv4 address, or a /64 network of IPv6, which one client usually has alone.
 
     >>> _network("192.0.2.7"), _network("2001:db8::1:2:3:4"), _network("127.0.0.9")
     (('192.0.2.7', False), ('2001:db8::/64', False), ('127.0.0.9', True))
@@ -177,7 +176,7 @@ def _network(address: str) -> tuple[str, bool]:
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return address, True  # no address of a network
+        return address, True  # not an IP address
     if isinstance(found, ipaddress.IPv6Address):
         if found.ipv4_mapped is None:
             network = ipaddress.ip_network((found, 64), strict=False)

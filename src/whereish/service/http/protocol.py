@@ -1,17 +1,14 @@
-"""One connection: what its client may send before, between and after requests, and for how long.
+"""One connection: what its client may send before, between and after requests, and how long.
 
-uvicorn's parser takes any number of bytes for any time outside of bodies, before keys and limits
-are looked at: headers, chunk extensions, trailers, requests behind requests. Its only clock stops
-at the next byte. Here every connection is in one of a few states, each state has a time, and
-whatever is neither header nor body is counted.
+The parser of uvicorn takes any number of bytes for any time outside of bodies: headers, chunk
+extensions, trailers, pipelined requests. Its only clock restarts at every byte. Here a connection
+is always in one state, each state has a time limit, and all bytes that are no body are counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
-from enum import Enum, auto
 from typing import Any
 
 from uvicorn.config import Config
@@ -19,52 +16,21 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from whereish.service.errors import HTTP_ERRORS, error_body
 from whereish.service.http.connections import Connections
-from whereish.service.settings import (
-    BODY_S,
-    HEADERS_S,
-    IDLE_S,
-    LINGER_BYTES,
-    LINGER_S,
-    MOST_FRAMING,
-    MOST_HEADER_LINES,
-    MOST_HEADERS,
-    WRITE_S,
-)
+from whereish.service.http.states import SECONDS, State
+from whereish.service.http.transport import AnswerTransport, ReadControl
+from whereish.service.limits import FIXED
 
-# Bytes that the parser is given at a time, and that one connection may have parsed before others
-# have their turn.
+# Bytes that the parser gets at a time, and that one connection may have parsed in one turn.
 _PIECE, _TURN = 4 * 1024, 16 * 1024
-# A body is moved back in the order of those who make room after so many bytes, or so many seconds.
-_MOVED_BYTES, _MOVED_S = 16 * 1024, 1.0
-# A client that has taken nothing for so long may be closed in favour of a new connection.
-_STALLED_S = 5.0
-
-_TOO_LONG = f"headers must be at most {MOST_HEADERS:,} bytes"
+# An upload counts as active again after so many bytes, or so many seconds.
+_ACTIVE_BYTES, _ACTIVE_S = 16 * 1024, 1.0
+_TOO_LONG = f"headers must be at most {FIXED.header_bytes:,} bytes"
 
 
-class State(Enum):
-    """What a connection waits for."""
-
-    HEADERS = auto()  # the rest of a request's headers
-    BODY = auto()  # the rest of a request's body
-    ANSWER = auto()  # the server
-    IDLE = auto()  # the next request
-    LAST = auto()  # the server, whose answer is the last: nothing more is read
-    LINGER = auto()  # the client to read why nothing more is read
-    CLOSED = auto()
-
-
-_SECONDS = {
-    State.HEADERS: HEADERS_S,
-    State.BODY: BODY_S,
-    State.IDLE: IDLE_S,
-    State.LINGER: LINGER_S,
-}
-
-
-class Wire(HttpToolsProtocol):
-    """A connection that is always in one state, and in none for ever without the server's doing."""
+class ConnectionProtocol(HttpToolsProtocol):
+    """A connection that is always in one state, and waits for its client for a limited time."""
 
     def __init__(
         self,
@@ -76,43 +42,43 @@ class Wire(HttpToolsProtocol):
         connections: Connections,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._open = connections
+        self._connections = connections
         self.state = State.HEADERS
         self._since = self.loop.time()
-        self._held = bytearray()  # received, and not parsed yet
+        self._unparsed = bytearray()  # received, not parsed yet
         self._turn: asyncio.Handle | None = None
-        self._headers = self._lines = 0  # bytes and lines of the headers that are being read
-        self._least = 0  # bytes that their names and values alone have
-        self._between = True  # whether no request has begun that has not ended
-        self._piece = 0  # bytes of the piece being parsed, if a request begins with it
-        self._run = self._framing = 0  # bytes that are no body: since the last that were, and more
-        self._came, self._told = 0, self._since  # bytes of the body since it was moved back; when
-        self.wanted = False  # whether somebody asked for the body
+        self._header_bytes = self._header_lines = 0  # of the headers being read
+        self._known_bytes = 0  # bytes of their names and values alone
+        self._between = True  # whether no request is being read
+        self._piece = 0  # bytes of the piece being parsed, if a request begins in it
+        self._since_body = self._framing = 0  # bytes that are no body
+        self._body_bytes, self._active_since = 0, self._since  # of the body, since then
+        self.body_wanted = False  # whether the application asked for the body
         self._drained = 0
         self._keep_alive = True
-        self._wrong: tuple[int, str, str] | None = None
-        self._running: RequestResponseCycle | None = None  # what is being answered
-        self._read: RequestResponseCycle | None = None  # what is being read, after its headers
+        self._error_to_send: tuple[str, str] | None = None
+        self._running: RequestResponseCycle | None = None  # the request being answered
+        self._read: RequestResponseCycle | None = None  # the request whose body is being read
         self.sent = 0  # bytes handed to the transport
-        self._taken, self._moved = 0, self._since  # of these by the client's side, and when
+        self._taken, self._taken_at = 0, self._since  # by the client, of these; and when
 
-    # --- what the transport tells --------------------------------------------------------------
+    # --- events of the transport ---------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
-        """Start the clock: who connects has something to say."""
+        """Start the clock, and refuse the connection if there are too many."""
         super().connection_made(transport)
-        self.flow = _Flow(self, transport)
-        self._since = self._moved = self.loop.time()
-        if not self._open.admit(self, self.client[0] if self.client else ""):
-            self._say(503, "connections", "there are too many connections: try again later")
+        self.flow = ReadControl(self, transport)
+        self._since = self._taken_at = self.loop.time()
+        if not self._connections.admit(self, self.client[0] if self.client else ""):
+            self._send_error("connections", "there are too many connections: try again later")
             self.state = State.CLOSED
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the request that is being answered, which need not be the last that was read."""
+        """Stop the request that is being answered; it need not be the last one that was read."""
         self.state = State.CLOSED
-        self._open.remove(self)
-        self._held.clear()
+        self._connections.remove(self)
+        self._unparsed.clear()
         if self._turn is not None:
             self._turn.cancel()
         running = self._running
@@ -122,86 +88,86 @@ class Wire(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what comes; how much of it is parsed at once is another matter."""
+        """Keep the bytes that arrive, and parse some of them."""
         if self.state is State.LINGER:
             self._drained += len(data)
-            if self._drained > LINGER_BYTES:
+            if self._drained > FIXED.linger_bytes:
                 self.drop()
         elif not self._is_over():
-            self._held += data
+            self._unparsed += data
             self._feed()
 
     def shutdown(self) -> None:
-        """End, when the server does."""
+        """Close when the server stops."""
         if self.state is State.LINGER:
             self.drop()
         else:
             super().shutdown()
 
-    # --- what the parser tells -----------------------------------------------------------------
+    # --- events of the parser ------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Begin to count the headers of a request."""
+        """Start to count the headers of a request."""
         super().on_message_begin()
-        # If a request begins within a piece, nobody says where: `_least` counts it then.
-        self._headers, self._piece = self._piece, 0
-        self._lines = self._least = 0
+        # The parser does not say where in a piece a request begins; `_known_bytes` counts it then.
+        self._header_bytes, self._piece = self._piece, 0
+        self._header_lines = self._known_bytes = 0
         self._between = False
         self._read = None
-        self.wanted = False
+        self.body_wanted = False
         self._enter(State.HEADERS)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; after the body it is a trailer, which nobody needs here."""
+        """Take a header. After the body it is a trailer, which is an error here."""
         if self.state is not State.HEADERS:
-            raise self._error(400, "trailers", "a request must have no trailers")
-        self._lines += 1
-        if self._lines > MOST_HEADER_LINES:
-            raise self._error(431, "headers", f"headers must be at most {MOST_HEADER_LINES} lines")
-        self._least += len(name) + len(value) + len(":\r\n")
+            raise self._error("trailers", "a request must have no trailers")
+        self._header_lines += 1
+        if self._header_lines > FIXED.header_lines:
+            raise self._error("headers", f"headers must be at most {FIXED.header_lines} lines")
+        self._known_bytes += len(name) + len(value) + len(":\r\n")
         if name.lower() == b"transfer-encoding":
             codings = {coding.strip().lower() for coding in value.split(b",")}
-            if codings != {b"chunked"}:  # twice is no HTTP, which the parser knows
+            if codings != {b"chunked"}:  # the parser refuses a second one
                 message = "Transfer-Encoding must be chunked, and no other coding"
-                raise self._error(501, "transfer_coding", message)
+                raise self._error("transfer_coding", message)
         super().on_header(name, value)
 
     def on_url(self, url: bytes) -> None:
-        """Take a piece of a request's target."""
-        self._least += len(url)
+        """Take a part of the path of a request."""
+        self._known_bytes += len(url)
         super().on_url(url)
 
     def on_headers_complete(self) -> None:
-        """Have the request answered; until its body has ended, the answer ends the connection."""
-        if max(self._headers, self._least) > MOST_HEADERS:
-            raise self._error(431, "headers", _TOO_LONG)
+        """Start the answer. If it ends before the body does, the connection closes after it."""
+        if max(self._header_bytes, self._known_bytes) > FIXED.header_bytes:
+            raise self._error("headers", _TOO_LONG)
         self._enter(State.BODY)
-        self._run = self._framing = 0
+        self._since_body = self._framing = 0
         super().on_headers_complete()
-        # What follows an upgrade that is not granted is no HTTP.
+        # Bytes after an upgrade that was not granted are not HTTP.
         self._keep_alive = self.cycle.keep_alive and not self.parser.should_upgrade()
         self.cycle.keep_alive = False
-        self.cycle.transport = _Outlet(self)  # type: ignore[assignment]
+        self.cycle.transport = AnswerTransport(self)  # type: ignore[assignment]
         self._read = self.cycle
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body; that many bytes were no framing."""
-        self._run = 0
+        """Take a piece of a body: these bytes are not framing."""
+        self._since_body = 0
         self._framing -= 2 * len(body)
-        self._came += len(body)
+        self._body_bytes += len(body)
         now = self.loop.time()
-        if self._came >= _MOVED_BYTES or now - self._told >= _MOVED_S:
-            # Its own time goes on: only others are closed before it.
-            self._came, self._told = 0, now
-            self._open.changed(self)
+        if self._body_bytes >= _ACTIVE_BYTES or now - self._active_since >= _ACTIVE_S:
+            # Its time limit still runs: only its place in the order of closing changes.
+            self._body_bytes, self._active_since = 0, now
+            self._connections.changed(self)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Let the connection stay, unless the answer has begun and said otherwise."""
+        """Keep the connection open, unless the answer has already said that it closes."""
         if not self.cycle.response_started:
             self.cycle.keep_alive = self._keep_alive
         super().on_message_complete()
-        self._headers, self._between = 0, True
+        self._header_bytes, self._between = 0, True
         self._read = None
         self._enter(State.ANSWER if self._running is not None else State.IDLE)
 
@@ -210,48 +176,48 @@ class Wire(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, if there is one."""
+        """Continue with the next request, if there is one."""
         self._running = None
         super().on_response_complete()
-        self._unset_keepalive_if_required()  # there is one clock, and it is `check`
+        self._unset_keepalive_if_required()  # `check` is the only clock
         if not self._is_over():
             if self._running is None:
                 self._enter(State.IDLE if self.state is State.ANSWER else self.state)
             self.feed_soon()
 
     def _unsupported_upgrade_warning(self) -> None:
-        pass  # nobody is to install anything because a client asks for it
+        pass  # the warning would tell the operator to install a WebSocket library
 
     # --- parsing, in turns ---------------------------------------------------------------------
 
     @property
-    def holds(self) -> bool:
-        """Whether bytes wait here to be parsed, or a request to be answered: no more are read."""
-        return bool(self._held or self.pipeline)
+    def has_unparsed(self) -> bool:
+        """Whether bytes wait to be parsed, or requests to be answered: no more bytes are read."""
+        return bool(self._unparsed or self.pipeline)
 
     def feed_soon(self) -> None:
-        """Parse more when the others have had their turn."""
+        """Parse more after the other connections had their turn."""
         if self._turn is None:
             self._turn = self.loop.call_soon(self._feed)
 
     def _feed(self) -> None:
-        """Parse some of what was received, unless the server is behind with what it has."""
+        """Parse some of the received bytes, unless the server is behind."""
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
         left = _TURN
-        while self._held and left > 0 and not self._is_behind():
+        while self._unparsed and left > 0 and not self._is_behind():
             size = _PIECE
             if self.state is not State.BODY:
-                # A piece ends where headers have to: those that have not ended there are too long.
-                size = min(size, max(1, MOST_HEADERS - self._headers))
-            piece = bytes(self._held[:size])
-            del self._held[:size]
+                # A piece ends at the limit of the headers: longer headers are an error.
+                size = min(size, max(1, FIXED.header_bytes - self._header_bytes))
+            piece = bytes(self._unparsed[:size])
+            del self._unparsed[:size]
             left -= len(piece)
             self._parse(piece)
         if self._is_over():
             return
-        if self.holds or self._is_behind():
+        if self.has_unparsed or self._is_behind():
             self.flow.pause_reading()
             if not self._is_behind():
                 self.feed_soon()
@@ -259,7 +225,7 @@ class Wire(HttpToolsProtocol):
             FlowControl.resume_reading(self.flow)
 
     def _is_over(self) -> bool:
-        """Tell whether nothing that comes is read any more."""
+        """Return whether no more bytes are read."""
         over = (State.LAST, State.LINGER, State.CLOSED)
         return self.state in over or self.transport.is_closing()
 
@@ -268,42 +234,46 @@ class Wire(HttpToolsProtocol):
         full = cycle is not None and not cycle.response_complete
         if self.pipeline or (full and len(cycle.body) > HIGH_WATER_LIMIT):
             return True
-        # A body is not parsed for a request that is refused by its headers.
-        return self.state is State.BODY and not self.wanted
+        # The body of a request that is refused because of its headers is not parsed.
+        return self.state is State.BODY and not self.body_wanted
 
     def _parse(self, piece: bytes) -> None:
         in_body = self.state is State.BODY
         if in_body:
-            self._run += len(piece)
+            self._since_body += len(piece)
             self._framing += len(piece)
         else:
-            self._headers += len(piece)
-        self._piece = self._headers if self._between else 0
+            self._header_bytes += len(piece)
+        self._piece = self._header_bytes if self._between else 0
         super().data_received(piece)
-        if self.state is State.BODY and in_body and max(self._run, self._framing) > MOST_FRAMING:
-            message = f"chunk sizes and extensions must be at most {MOST_FRAMING:,} bytes"
-            self._refuse(400, "chunks", f"{message} more than the body")
-        elif self.state in (State.HEADERS, State.IDLE) and self._headers > MOST_HEADERS:
-            self._refuse(431, "headers", _TOO_LONG)
+        if (
+            self.state is State.BODY
+            and in_body
+            and max(self._since_body, self._framing) > FIXED.framing_bytes
+        ):
+            message = f"chunk sizes and extensions must be at most {FIXED.framing_bytes:,} bytes"
+            self._refuse("chunks", f"{message} more than the body")
+        elif self.state in (State.HEADERS, State.IDLE) and self._header_bytes > FIXED.header_bytes:
+            self._refuse("headers", _TOO_LONG)
 
     # --- refusing and closing ------------------------------------------------------------------
 
-    def _error(self, status: int, code: str, message: str) -> ValueError:
-        """Return what stops the parser, and keep what is to be said then."""
-        self._wrong = (status, code, message)
+    def _error(self, code: str, message: str) -> ValueError:
+        """Keep an error to send, and return the exception that stops the parser."""
+        self._error_to_send = (code, message)
         return ValueError(message)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, in the form that every error has."""
-        wrong = (400, "not_http", "this is not a request that can be understood")
-        self._refuse(*(self._wrong or wrong))
+        """Answer bytes that are not a request, in the form of every error."""
+        wrong = ("not_http", "this is not an HTTP request")
+        self._refuse(*(self._error_to_send or wrong))
 
-    def _refuse(self, status: int, code: str, message: str) -> None:
-        """Say why, unless an answer is under way, which ends the connection then; read no more."""
+    def _refuse(self, code: str, message: str) -> None:
+        """Send an error and read no more. If an answer is being sent, only close after it."""
         if self._is_over():
             return
         running = self._running
-        self._held.clear()
+        self._unparsed.clear()
         self.pipeline.clear()
         if running is not None and (running.response_started or running is not self._read):
             running.keep_alive = False
@@ -313,14 +283,14 @@ class Wire(HttpToolsProtocol):
         if running is not None:
             running.disconnected = True
             running.message_event.set()
-        self._say(status, code, message)
+        self._send_error(code, message)
         self.linger()
 
-    def _say(self, status: int, code: str, message: str) -> None:
+    def _send_error(self, code: str, message: str) -> None:
         request = secrets.token_hex(8)
-        error = {"code": code, "message": message, "field": "headers", "request_id": request}
-        content = json.dumps({"error": error}).encode()
-        _Outlet(self).write(
+        status = HTTP_ERRORS[code][0]
+        content = error_body(code, message, "headers", request)
+        AnswerTransport(self).write(
             f"HTTP/1.1 {status} Refused\r\ncontent-type: application/json\r\n"
             f"content-length: {len(content)}\r\nconnection: close\r\nx-request-id: {request}\r\n"
             "x-content-type-options: nosniff\r\ncontent-security-policy: default-src 'none'\r\n"
@@ -329,21 +299,21 @@ class Wire(HttpToolsProtocol):
         )
 
     def close(self) -> None:
-        """Close after an answer; if its request has not ended, let the client read it first."""
-        if self._held or self.state in (State.BODY, State.LAST):
+        """Close after an answer; if its request has not ended, let the client read the answer."""
+        if self._unparsed or self.state in (State.BODY, State.LAST):
             self.linger()
         else:
             self._enter(State.CLOSED)
             self.transport.close()
 
     def linger(self) -> None:
-        """Send what is left, and throw away what comes, for a while.
+        """Send the rest of the answer, and throw away received bytes for a while.
 
-        To close at once would have the operating system reset the connection, and the client might
-        never see the answer.
+        If the server closed at once, the operating system would reset the connection, and the
+        client might never read the answer.
         """
         self._enter(State.LINGER)
-        self._held.clear()
+        self._unparsed.clear()
         self.pipeline.clear()
         if self.transport.is_closing():
             return
@@ -359,33 +329,33 @@ class Wire(HttpToolsProtocol):
 
     def _enter(self, state: State) -> None:
         self.state, self._since = state, self.loop.time()
-        self._came, self._told = 0, self._since
-        self._open.changed(self)
+        self._body_bytes, self._active_since = 0, self._since
+        self._connections.changed(self)
 
     def is_waiting(self) -> bool:
-        """Tell whether the client keeps this connection waiting."""
+        """Return whether the connection waits for its client."""
         if self.transport.get_write_buffer_size():
-            return self.loop.time() - self._moved > _STALLED_S
+            return self.loop.time() - self._taken_at > FIXED.stalled_s
         if self.state in (State.ANSWER, State.LAST, State.CLOSED):
             return False
         running = self._running
         return running is None or (not running.response_started and running is self._read)
 
     def is_uploading(self) -> bool:
-        """Tell whether the client sends a body."""
+        """Return whether the client sends a body."""
         return self.state is State.BODY
 
     def check(self, now: float) -> None:
-        """Close this connection if its client has had its time."""
+        """Close the connection if the time of its state is over."""
         size = self.transport.get_write_buffer_size()
         if size == 0 or self.sent - size > self._taken:
-            self._taken, self._moved = self.sent - size, now
-        elif now - self._moved > WRITE_S:
+            self._taken, self._taken_at = self.sent - size, now
+        elif now - self._taken_at > FIXED.write_s:
             self.drop()
             return
         if size and self.state in (State.IDLE, State.LINGER):
-            self._since = now  # its answer is still on the way
-        most = _SECONDS.get(self.state)
+            self._since = now  # its answer is still being sent
+        most = SECONDS.get(self.state)
         if most is None or now - self._since <= most:
             return
         if self.state is State.LINGER:
@@ -394,42 +364,6 @@ class Wire(HttpToolsProtocol):
             self._enter(State.CLOSED)
             self.transport.close()
         elif self.state is State.BODY:
-            self._refuse(408, "too_slow", f"a body must be sent within {BODY_S:g} s")
+            self._refuse("too_slow", f"a body must be sent within {FIXED.body_s:g} s")
         elif self._running is None:
-            self._refuse(408, "too_slow", f"headers must be sent within {HEADERS_S:g} s")
-
-
-class _Flow(FlowControl):
-    """Reads from the transport only when everything that was read has been parsed."""
-
-    def __init__(self, wire: Wire, transport: asyncio.Transport) -> None:
-        super().__init__(transport)
-        self._wire = wire
-
-    def resume_reading(self) -> None:
-        """Read on, because the application asks for more of a body."""
-        self._wire.wanted = True
-        if self._wire.holds:
-            self._wire.feed_soon()
-        else:
-            super().resume_reading()
-
-
-class _Outlet:
-    """The transport as an answer sees it: it counts, and closes in a way that can be read."""
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-
-    def write(self, data: bytes) -> None:
-        """Send bytes of an answer."""
-        self._wire.sent += len(data)
-        self._wire.transport.write(data)
-
-    def is_closing(self) -> bool:
-        """Tell whether there is no use in sending."""
-        return self._wire.state is State.LINGER or self._wire.transport.is_closing()
-
-    def close(self) -> None:
-        """Close after the answer."""
-        self._wire.close()
+            self._refuse("too_slow", f"headers must be sent within {FIXED.headers_s:g} s")

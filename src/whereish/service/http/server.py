@@ -1,4 +1,4 @@
-"""Listen: bind, start the queue, answer until told to stop."""
+"""The server: bind the address, start the queue, answer requests until it is stopped."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ from typing import IO, Any, cast
 import uvicorn
 
 from whereish.errors import InputError
-from whereish.service.http.app import Service, create_app
+from whereish.service.http.app import create_app
 from whereish.service.http.connections import open_files
-from whereish.service.http.protocol import Wire
-from whereish.service.settings import SEND_BUFFER, Settings, private_folder
-from whereish.service.workers.process import leave_no_core
+from whereish.service.http.context import Service
+from whereish.service.http.protocol import ConnectionProtocol
+from whereish.service.limits import FIXED
+from whereish.service.settings import Settings, private_folder
+from whereish.service.workers.process import disable_core_dumps
 
-_LOOK_S = 1.0
+_CHECK_S = 1.0
 
 
 class _Server(uvicorn.Server):
-    """A server that ends when asked, without raising the signal once more."""
+    """A server that ends after a signal, without raising the signal a second time."""
 
     service: Service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Have open streams end as well."""
+        """End open event streams as well."""
         self.service.stopping = True
         super().handle_exit(sig, frame)
 
@@ -53,55 +55,56 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
     Parameters
     ----------
     ready
-        Called with the address when requests are answered.
+        Called with the URL once requests are answered.
 
     Raises
     ------
     InputError
-        If it would be reachable from elsewhere without keys; if the address is taken; if another
-        server uses the folder.
+        If other machines could reach it but there are no keys; if the address is in use; if
+        another server uses the folder.
     """
     os.umask(0o077)
-    leave_no_core()
-    _many_connections()
+    disable_core_dumps()
+    _raise_file_limit()
     private_folder(settings.folder)
-    with _alone(settings.folder, settings.database is None), _listen(settings) as listening:
+    with _lock(settings.folder, settings.database is None), _listen(settings) as listening:
         address = listening.getsockname()
         settings = replace(settings, port=address[1])
         app, service = create_app(settings)
         if not settings.is_local and not service.keys.exist:
             raise InputError(
-                f"host must be this machine's own (127.0.0.1) as long as there are no keys, got "
-                f"{settings.host}: whereish keys add NAME makes one"
+                f"host must be 127.0.0.1 as long as there are no keys, got {settings.host}: "
+                "whereish keys add NAME makes a key"
             )
         service.queue.start()
         shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+        protocol = partial(ConnectionProtocol, connections=service.connections)
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, lifespan="off",
             timeout_graceful_shutdown=3, backlog=min(1024, (open_files() or 4096) // 4), ws="none",
-            proxy_headers=False, http=cast(Any, partial(Wire, connections=service.connections)),
+            proxy_headers=False, http=cast(Any, protocol),
         )  # fmt: skip
         server = _Server(config)
         server.service = service
-        # What was loaded stays: looking through it for garbage would stop everything for 0.1 s.
+        # Loaded modules stay: a search for garbage in them would block all requests for 0.1 s.
         gc.collect()
         gc.freeze()
-        sys.setswitchinterval(0.0005)  # no thread of the queue keeps an answer waiting
+        sys.setswitchinterval(0.0005)  # threads of the queue delay answers less
 
         async def run() -> None:
-            async def tell() -> None:
+            async def report_ready() -> None:
                 while not server.started:
                     await asyncio.sleep(0.01)
                 ready(f"http://{shown}:{settings.port}")
 
-            async def look_after_connections() -> None:
+            async def check_connections() -> None:
                 while True:
-                    await asyncio.sleep(_LOOK_S)
+                    await asyncio.sleep(_CHECK_S)
                     service.connections.check(asyncio.get_running_loop().time())
 
-            beside = [asyncio.create_task(tell()), asyncio.create_task(look_after_connections())]
+            tasks = [asyncio.create_task(report_ready()), asyncio.create_task(check_connections())]
             await server.serve(sockets=[listening])
-            for task in beside:
+            for task in tasks:
                 task.cancel()
 
         try:
@@ -111,8 +114,8 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
             service.queue.stop()
 
 
-def _many_connections() -> None:
-    """Allow as many open connections as the operating system lets us."""
+def _raise_file_limit() -> None:
+    """Allow as many open connections as the operating system permits."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -121,8 +124,8 @@ def _many_connections() -> None:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path, embedded: bool) -> Iterator[IO[str] | None]:
-    """Hold the folder, so that no second server uses its embedded database."""
+def _lock(folder: Path, embedded: bool) -> Iterator[IO[str] | None]:
+    """Lock the folder, so that no second server uses its embedded database."""
     if not embedded:
         yield None
         return
@@ -143,7 +146,7 @@ def _listen(settings: Settings) -> Iterator[socket.socket]:
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, FIXED.send_buffer_bytes)
         listening.bind((settings.host, settings.port))
         os.set_inheritable(listening.fileno(), False)
     except socket.gaierror:
@@ -154,9 +157,9 @@ def _listen(settings: Settings) -> Iterator[socket.socket]:
         ) from None
     except (OSError, OverflowError) as wrong:
         listening.close()
-        said = getattr(wrong, "strerror", None) or wrong
+        reason = getattr(wrong, "strerror", None) or wrong
         raise InputError(
-            f"host and port must be free, and {settings.host}:{settings.port} is not: {said}"
+            f"host and port must be free, and {settings.host}:{settings.port} is not: {reason}"
         ) from None
     try:
         yield listening

@@ -1,4 +1,4 @@
-"""The page, and what it loads: all of it from here, nothing from elsewhere."""
+"""The page and its files: all are served from here, none from other sites."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from whereish.service.http.middleware import Refusal, answer
+from whereish.service.http.errors import ApiError
+from whereish.service.http.middleware import json_response
 from whereish.service.settings import Settings
 
 PAGE = Path(__file__).parent.parent / "page"
@@ -28,14 +29,14 @@ _DOCS = """<!doctype html>
 
 @cache
 def _city() -> bytes:
-    """Return the embedded city, for the page to begin with."""
+    """Return the embedded city, which the page shows first."""
     from whereish.profiles import embedded_city
 
     city = embedded_city()
     latlon, backdrop = city.places.latlon, city.backdrop
     if latlon is None or backdrop is None:
-        raise RuntimeError("the embedded city lies on the earth")
-    told = {
+        raise RuntimeError("the embedded city must have coordinates and a backdrop")
+    document = {
         "name": "Paris, a made-up person",
         "latlon": latlon.round(7).tolist(),
         "cell_km": city.places.cell_km,
@@ -43,23 +44,23 @@ def _city() -> bytes:
         "lines": backdrop.lines,
         "names": [{"name": name, "latlon": [lat, lon]} for name, lat, lon in backdrop.names],
     }
-    return json.dumps(told).encode()
+    return json.dumps(document).encode()
 
 
 def add_page(app: FastAPI, settings: Settings) -> None:
-    """Add the page, what it loads, the embedded city and the API's documentation."""
+    """Add the page, its files, the embedded city and the page that documents the API."""
     fresh = {"cache-control": "no-cache"}
 
     @app.head("/city.json", include_in_schema=False)
     @app.get("/city.json", include_in_schema=False)
     async def embedded() -> Response:
-        return answer(200, await run_in_threadpool(_city), fresh)
+        return json_response(200, await run_in_threadpool(_city), fresh)
 
     @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
         if not (PAGE / "vendor" / "stamp").exists():
-            raise Refusal(503, "page", "the page is not built: python hatch_build.py", "page")
+            raise ApiError("page", "the page is not built: python hatch_build.py", "page")
         return FileResponse(PAGE / "index.html", headers=fresh)
 
     @app.head("/favicon.ico", include_in_schema=False)

@@ -1,1 +1,1 @@
-"""Durable jobs: the store, the queue, what is sealed."""
+"""Durable jobs: the database, the job store, the queue, the encryption of recipes and files."""

@@ -1,9 +1,11 @@
-"""The database: an embedded SQLite file, or PostgreSQL, with the same few statements for both."""
+"""The database: an embedded SQLite file, or PostgreSQL, with the same statements for both."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,48 +14,25 @@ from typing import Any, TypeVar
 
 from whereish.errors import InputError, WhereishError
 from whereish.service.jobs.reserve import LEAST, Reserve
+from whereish.service.jobs.tables import create_tables
+from whereish.service.limits import FIXED
 
 _T = TypeVar("_T")
 
-# {bytes} is what a database calls bytes.
-_TABLES = (
-    """CREATE TABLE IF NOT EXISTS jobs (
-        client TEXT NOT NULL, id TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
-        created DOUBLE PRECISION NOT NULL, changed DOUBLE PRECISION NOT NULL,
-        about TEXT NOT NULL, recipe {bytes}, progress TEXT, error TEXT,
-        deaths INTEGER NOT NULL DEFAULT 0, owner TEXT, etag TEXT, file {bytes},
-        PRIMARY KEY (client, id))""",
-    "CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state, changed)",
-    """CREATE TABLE IF NOT EXISTS once (
-        client TEXT NOT NULL, name TEXT NOT NULL, body TEXT NOT NULL, job TEXT NOT NULL,
-        PRIMARY KEY (client, name))""",
-    "CREATE INDEX IF NOT EXISTS once_by_job ON once (job)",
-    """CREATE TABLE IF NOT EXISTS keys (
-        id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,
-        created DOUBLE PRECISION NOT NULL)""",
-    "CREATE TABLE IF NOT EXISTS servers (name TEXT PRIMARY KEY, seen DOUBLE PRECISION NOT NULL)",
-    # Jobs that were deleted where no queue was, for a server to forget what it knows of them.
-    "CREATE TABLE IF NOT EXISTS gone (id TEXT PRIMARY KEY)",
-    "CREATE TABLE IF NOT EXISTS sealed_with (digest TEXT PRIMARY KEY)",
-    # That there have been keys, for good: revoking the last one opens nothing.
-    "CREATE TABLE IF NOT EXISTS closed (since DOUBLE PRECISION PRIMARY KEY)",
-)
-# What is deleted is overwritten and given back; what is committed survives the power.
-_PRAGMAS = ("auto_vacuum=FULL", "journal_mode=WAL", "synchronous=FULL", "secure_delete=ON")
-_CONNECTIONS = 8
-_PATIENCE_S = 20.0
+_START_BYTES = 2**20  # space that a server needs to start: logs of SQLite and their indexes
+_log = logging.getLogger("whereish.database")
 
 
 class DatabaseError(WhereishError):
-    """The database does not answer, or cannot do what it is asked for now."""
+    """The database does not answer, or cannot run a statement now."""
 
 
 class DiskFullError(DatabaseError):
-    """There is no room on the database's disk."""
+    """The disk of the database is full."""
 
 
 class Database:
-    """A pool of connections that speak either dialect."""
+    """A pool of connections to either database."""
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.embedded = url is None
@@ -67,32 +46,45 @@ class Database:
         self._reserve = Reserve(folder / "reserve") if url is None else None
         self._given_up = False
         self._idle: queue.LifoQueue[Any] = queue.LifoQueue()
-        self._room = queue.LifoQueue[None]()
-        for _ in range(_CONNECTIONS):
-            self._room.put(None)
+        self._permits = queue.LifoQueue[None]()
+        for _ in range(FIXED.database_connections):
+            self._permits.put(None)
+        if self.embedded and shutil.disk_usage(folder).free < _START_BYTES:
+            _log.warning("the disk is full: jobs can be deleted, but nothing else; free some space")
+            self._give_up_reserve()
         try:
-            with self.transaction() as run:
-                if not self.embedded:
-                    run("SELECT pg_advisory_xact_lock(7734)")  # servers may start together
-                for statement in _TABLES:
-                    run(statement.replace("{bytes}", "BLOB" if self.embedded else "BYTEA"))
+            self.erase(self._create_tables)
+        except DiskFullError:
+            raise InputError(
+                f"the disk of {folder if url is None else 'the database'} must have some space to "
+                "start a server, and it is full"
+            ) from None
         except DatabaseError:
             raise InputError(
-                "database must be a PostgreSQL that can be reached and written, and it cannot: "
-                "check the URL, the password and that the server runs"
+                "database must be a PostgreSQL that can be reached and written: check the URL, the "
+                "password, and that the server runs"
                 if url
                 else f"folder must hold a database that can be written, and {folder} does not"
             ) from None
         if self.embedded:
             Path(self._url).chmod(0o600)
-            self.keep_reserve()
+            if not self._given_up:  # otherwise deletions may need the space first
+                self.keep_reserve()
+
+    def _create_tables(self, run: Any) -> None:
+        if not self.embedded:
+            run("SELECT pg_advisory_xact_lock(7734)")  # several servers may start at once
+        create_tables(run, self.embedded)
 
     def _connect(self) -> Any:
         if self.embedded:
             made = sqlite3.connect(
-                self._url, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
+                self._url,
+                timeout=FIXED.database_lock_s,
+                isolation_level=None,
+                check_same_thread=False,
             )
-            # What is deleted is overwritten; what is committed survives the power.
+            # Deleted data is overwritten; committed data survives a power failure.
             for pragma in (
                 "auto_vacuum=FULL",
                 "journal_mode=WAL",
@@ -112,7 +104,7 @@ class Database:
     @contextmanager
     def _connection(self) -> Iterator[Any]:
         try:
-            self._room.get(timeout=_PATIENCE_S)
+            self._permits.get(timeout=FIXED.database_lock_s)
         except queue.Empty:
             raise DatabaseError("the database is too busy") from None
         try:
@@ -123,35 +115,35 @@ class Database:
             try:
                 yield connection
             except WhereishError:
-                self._idle.put(connection)  # what was refused was rolled back
+                self._idle.put(connection)  # it was rolled back
                 raise
             except BaseException:
-                # Who knows in what state it is: a new one costs little.
+                # Its state is unknown, and a new connection is cheap.
                 connection.close()
                 raise
             self._idle.put(connection)
         except self._errors as wrong:
             if _is_full(wrong):
                 raise DiskFullError("the disk is full") from None
-            # When the server was gone, the others do not know it yet.
-            self._forget_idle()
+            # Other idle connections may be broken as well.
+            self._close_idle()
             raise DatabaseError("the database does not answer") from None
         finally:
-            self._room.put(None)
+            self._permits.put(None)
 
-    def _forget_idle(self) -> None:
+    def _close_idle(self) -> None:
         while not self._idle.empty():
             with contextlib.suppress(queue.Empty):
                 self._idle.get_nowait().close()
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """Yield a function that runs statements, all or none of which happen."""
+        """Yield a function that runs statements in one transaction."""
         with self._connection() as connection:
             cursor = connection.cursor()
 
             def run(statement: str, values: Sequence[Any] = ()) -> Any:
-                return cursor.execute(self._spoken(statement), values)
+                return cursor.execute(self._dialect(statement), values)
 
             cursor.execute("BEGIN IMMEDIATE" if self.embedded else "BEGIN")
             try:
@@ -166,61 +158,65 @@ class Database:
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
         with self._connection() as connection:
-            found = connection.execute(self._spoken(statement), values)
+            found = connection.execute(self._dialect(statement), values)
             return [tuple(row) for row in found.fetchall()]
 
     def write(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Run one statement and return how many rows it touched."""
+        """Run one statement and return the number of rows it changed."""
         with self._connection() as connection:
-            return int(connection.execute(self._spoken(statement), values).rowcount)
+            return int(connection.execute(self._dialect(statement), values).rowcount)
 
     def erase(self, work: Callable[[Any], _T]) -> _T:
-        """Run what deletes in a transaction, and give up the reserve for it if the disk is full."""
+        """Run deletions in a transaction, and free the reserve for them if the disk is full."""
         try:
             with self.transaction() as run:
                 return work(run)
         except DiskFullError:
             if self._reserve is None:
                 raise
-            self._reserve.release()
-            self._given_up = True
+            self._give_up_reserve()
             with self.transaction() as run:
                 return work(run)
 
+    def _give_up_reserve(self) -> None:
+        if self._reserve is not None:
+            self._reserve.release()
+            self._given_up = True
+
     def keep_reserve(self) -> None:
-        """Keep enough room to delete the largest file."""
+        """Reserve enough space to delete the largest file."""
         if self._reserve is not None:
             self._given_up = False
             ((largest,),) = self.read("SELECT COALESCE(MAX(LENGTH(file)), 0) FROM jobs")
             self._reserve.fill(LEAST + 2 * int(largest))
 
     def wipe(self) -> bool:
-        """See to it that nothing deleted can be read from the files any more.
+        """Remove deleted data from the write-ahead log.
 
-        Return False if somebody was reading just then: it has to be done again.
+        Return False if another connection was reading: then it has to be called again.
         """
         if not self.embedded:
             return True
         with self._connection() as connection:
             ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         if self._given_up and not busy:
-            self.keep_reserve()  # before somebody else takes the room
+            self.keep_reserve()  # before another program takes the space
         return not busy
 
     @property
     def now(self) -> str:
-        """What a statement calls the time: one clock for all servers."""
+        """The SQL expression for the time: the clock of the database, the same for all servers."""
         if self.embedded:
             return "(julianday('now') - 2440587.5) * 86400.0"
         return "EXTRACT(EPOCH FROM clock_timestamp())"
 
-    def _spoken(self, statement: str) -> str:
+    def _dialect(self, statement: str) -> str:
         return statement if self.embedded else statement.replace("?", "%s")
 
 
 def _is_full(wrong: Exception) -> bool:
-    full = sqlite3.SQLITE_FULL
+    full = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
     return (
-        getattr(wrong, "sqlite_errorcode", None) == full
+        getattr(wrong, "sqlite_errorcode", None) in full
         or getattr(wrong, "sqlstate", None) == "53100"
     )

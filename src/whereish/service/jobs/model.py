@@ -1,11 +1,12 @@
-"""A job as its client sees it, and what this process knows of jobs without asking the database.
+"""A job as its client sees it, and a cache of jobs in this process.
 
 ::
 
     queued -> running -> done        the file is there
+                      -> queued      its server ended, and it starts again
                       -> failed      the recipe cannot be built; the error says why
                       -> parked      its worker died three times
-    a deleted job is nowhere
+    a deleted job is removed
 """
 
 from __future__ import annotations
@@ -23,90 +24,90 @@ OPEN, FINAL = (QUEUED, RUNNING), (DONE, FAILED, PARKED)
 
 @dataclass(frozen=True)
 class Job:
-    """What a client may know of a job.
+    """A job as its client sees it.
 
     Attributes
     ----------
-    far
-        How far it has come, or, under ``note``, why nothing is seen to happen.
+    progress
+        The state of the solve, or, under ``note``, what the job waits for.
     """
 
     id: str
     state: str
     created: float
     about: dict[str, Any]
-    far: dict[str, Any] | None = None
+    progress: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     etag: str | None = None
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing will change any more."""
+        """Whether the job has ended."""
         return self.state in FINAL
 
     @cached_property
     def content(self) -> bytes:
-        """What is sent: JSON."""
-        note = None if self.far is None else self.far.get("note")
+        """The job as JSON, as it is sent."""
+        note = None if self.progress is None else self.progress.get("note")
         created = datetime.fromtimestamp(self.created, UTC).isoformat(timespec="milliseconds")
         document = {
             "id": self.id,
             "state": self.state,
             "created": created,
             **self.about,
-            "progress": self.far if note is None else None,
+            "progress": self.progress if note is None else None,
             "error": self.error,
             "note": note,
         }
         return json.dumps(document, allow_nan=False).encode()
 
 
-class Known:
-    """How far the solves of this process are, and jobs that were read and have not changed since.
+class JobCache:
+    """The progress of the solves of this process, and jobs that have not changed since reading.
 
-    Jobs are kept where this process is the only server (``keeps``): then what was read stays true
-    until it is changed here.
+    Jobs are cached only if this process is the only server (``keeps``): then a job changes only
+    through this process.
     """
 
     def __init__(self, *, keeps: bool) -> None:
         self._keeps = keeps
-        self._far: dict[str, dict[str, Any]] = {}
+        self._progress: dict[str, dict[str, Any]] = {}
         self._jobs: dict[str, tuple[str, Job]] = {}
         self._changes = 0
         self._lock = threading.Lock()
 
     @property
     def mark(self) -> int:
-        """A number that is another one after every change."""
+        """A number that changes with every change of a job."""
         return self._changes
 
     def get(self, client: str, id_: str) -> Job | None:
-        """Return a client's job, if it is known."""
+        """Return a client's job if it is cached."""
         owner, job = self._jobs.get(id_, ("", None))
         return job if owner == client else None
 
     def keep(self, client: str, job: Job, mark: int) -> None:
-        """Keep a job that was read, unless something has changed since the mark."""
+        """Cache a job that was read, unless a job has changed since the mark."""
         with self._lock:
             if self._keeps and mark == self._changes:
                 self._jobs[job.id] = (client, job)
 
-    def far(self, id_: str) -> dict[str, Any] | None:
-        """Return how far a solve of this process is."""
-        return self._far.get(id_)
+    def progress(self, id_: str) -> dict[str, Any] | None:
+        """Return the progress of a solve of this process."""
+        return self._progress.get(id_)
 
-    def tell(self, id_: str, far: dict[str, Any]) -> None:
-        """Note how far a solve is: whoever asks next need not ask the database."""
+    def set_progress(self, id_: str, progress: dict[str, Any]) -> None:
+        """Note the progress of a solve: requests for it need no database."""
         with self._lock:
-            self._far[id_] = far
+            self._progress[id_] = progress
             self._changes += 1
             if id_ in self._jobs:
                 client, job = self._jobs[id_]
-                self._jobs[id_] = (client, replace(job, far=far))
+                self._jobs[id_] = (client, replace(job, progress=progress))
 
     def forget(self, id_: str) -> None:
-        """Forget a job that has changed, or is gone."""
+        """Remove a job that has changed or was deleted."""
         with self._lock:
             self._changes += 1
-            self._far.pop(id_, None)
+            self._progress.pop(id_, None)
             self._jobs.pop(id_, None)

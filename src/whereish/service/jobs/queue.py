@@ -1,8 +1,8 @@
-"""The queue: DBOS Transact remembers which jobs are to be built, and takes them up after a crash.
+"""The queue: takes jobs from the database and has each built, also after a crash.
 
-DBOS is given ids only: what is personal is in `jobs`, sealed. A job is in the database before it is
-in the queue, so that a crash in between loses nothing: whatever is open and not queued is queued
-again when a server starts, and every few seconds.
+The table of jobs is the queue. A job is ``queued`` until a server claims it. Then it is ``running``
+and has an owner: the server's name and a random token. Only the owner can end it. A job of a server
+that has ended or stays silent is queued again. docs/architecture.md says why no library does this.
 """
 
 from __future__ import annotations
@@ -17,169 +17,148 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dbos import DBOS, DBOSConfig, SetEnqueueOptions, SetWorkflowID
-from sqlalchemy import Engine, event
-from sqlalchemy.exc import SQLAlchemyError
-
-from whereish.distributed.ray_pool import FarWorkers
-from whereish.errors import InputError
+from whereish.distributed.ray_pool import RayWorkerPool
 from whereish.mechanisms.plan import overtime_seconds
+from whereish.retries import RETRY
+from whereish.service.errors import describe_error
 from whereish.service.jobs.database import DatabaseError
 from whereish.service.jobs.sealing import SealError
 from whereish.service.jobs.store import Jobs
 from whereish.service.settings import Settings
-from whereish.service.workers.pool import Outcome, Workers
+from whereish.service.workers.pool import WorkerPool
+from whereish.service.workers.worker import Outcome, Worker
 
-_QUEUE = "builds"
-_LOOK_S = 5.0
-_SILENT_S = 15.0
-_RARELY = 720  # rounds of housekeeping, an hour
-_PATIENCE_S = 600.0
-_ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+_POLL_S = 0.25  # how often a server looks for jobs that another server has accepted
+_HOUSEKEEPING_S = 5.0
+_STOPPING_S = 3.0
 _log = logging.getLogger("whereish.queue")
-_building: Callable[[str], None] | None = None
-
-
-@DBOS.workflow(name="build", max_recovery_attempts=None)
-def _build(id_: str) -> None:
-    if _building is None:
-        raise RuntimeError("the queue has not been started")
-    _building(id_)
-
-
-def _overwrite_what_is_deleted(connection: Any, record: Any) -> None:
-    """Have SQLite leave nothing of a deleted row in its file."""
-    if type(connection).__module__.startswith("sqlite3"):
-        connection.execute("PRAGMA secure_delete=ON")
-
-
-def _patiently(note: Callable[..., bool], *what: Any) -> bool:
-    """Note something in a database that may be gone for a while; what was solved is worth it."""
-    end = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return note(*what)
-        except DatabaseError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(1.0)
 
 
 class Queue:
-    """Takes ids, and sees to it that each job is built: once, by whoever is alive."""
+    """Claims jobs, as many at a time as there are workers, and stores their outcomes."""
 
     def __init__(self, settings: Settings, jobs: Jobs) -> None:
         self._settings = settings
         self._jobs = jobs
         self._workers = (
-            Workers(settings.folder) if settings.cluster is None else FarWorkers(settings.cluster)
+            WorkerPool(settings.folder)
+            if settings.cluster is None
+            else RayWorkerPool(settings.cluster)
         )
         self._stop = threading.Event()
-        self._running: dict[str, Any] = {}
-        self._lock = threading.Lock()
+        self._added = threading.Event()
+        self._running: dict[str, Worker | None] = {}  # jobs of this server
+        self._lock = threading.Lock()  # of `_running`
+        self._claiming = threading.Lock()  # held from a claim until the job is in `_running`
         self._started = False
 
     @property
     def ready(self) -> bool:
-        """Whether jobs are being built, or could be."""
-        return self._started and self._workers.work
+        """Whether jobs can be built."""
+        return self._started and self._workers.is_usable
+
+    @property
+    def busy(self) -> int:
+        """The number of solves of this server."""
+        return len(self._running)
 
     def start(self) -> None:
-        """Take up what was left, and begin.
+        """Queue again what this server has left unfinished, and start to build.
 
         Raises
         ------
         InputError
-            If the cluster or the database is not one that can be used.
+            If the cluster cannot be used.
         """
-        global _building
         cores = self._workers.start()
         workers = cores if self._settings.workers is None else self._settings.workers
-        _building = self._build
-        url = self._settings.database
-        if url is None:
-            url = f"sqlite:///{(self._settings.folder / 'queue.sqlite').resolve()}"
-        config: DBOSConfig = {
-            "name": "whereish",
-            "system_database_url": url,
-            "executor_id": self._settings.server,
-            # A newer version takes up what an older one has left.
-            "application_version": "1",
-            "log_level": logging.getLevelName(logging.getLogger("dbos").level),
-            "max_executor_threads": workers + 8,
-            "enable_otlp": False,
-        }
-        event.listen(Engine, "connect", _overwrite_what_is_deleted)
-        try:
-            DBOS(config=config)
-            DBOS.launch()
-            DBOS.register_queue(
-                _QUEUE,
-                worker_concurrency=workers,
-                polling_interval_sec=0.1,
-                on_conflict="always_update",
-            )
-        except SQLAlchemyError as wrong:
-            raise InputError(
-                "database must be one in which tables and the schema dbos can be made, and it is "
-                f"not ({type(wrong).__name__}): see docs/deploy.md"
-            ) from None
-        if self._settings.database is None:
-            (self._settings.folder / "queue.sqlite").chmod(0o600)
-        self._forget_deleted()
-        self._forget_unknown()
-        self._mend(0.0 if self._settings.database is None else _SILENT_S)
-        threading.Thread(target=self._keep_house, daemon=True, name="housekeeper").start()
-        threading.Thread(target=self._workers.warm, daemon=True).start()
+        _remove_former_queue(self._settings)
+        # On a full disk, or without its database, the server starts: housekeeping does this again.
+        with contextlib.suppress(DatabaseError):
+            self._jobs.requeue(self._settings.server)
+            # Other servers must know this one before it owns a job.
+            self._jobs.take_over(self._settings.server, RETRY.server_silent_s)
+        for work in (lambda: self._dispatch(workers), self._keep_house):
+            threading.Thread(target=work, daemon=True).start()
         self._started = True
 
     def stop(self) -> None:
-        """End the solves that run: they are taken up again when a server starts."""
+        """End the solves of this server; their jobs are queued again."""
         self._started = False
         self._stop.set()
         self._workers.stop()
+        # Without a database they are queued at the next start, or by another server.
+        release = threading.Thread(target=self._release_jobs, daemon=True)
+        release.start()
+        release.join(_STOPPING_S)
 
-    def add(self, id_: str, turn: int = 1) -> None:
-        """Queue a job. Twice is once.
+    def _release_jobs(self) -> None:
+        with self._claiming, contextlib.suppress(DatabaseError):
+            self._jobs.requeue(self._settings.server)
 
-        Parameters
-        ----------
-        turn
-            How many jobs the client has waiting: who has fewer goes first.
-        """
-        with SetWorkflowID(id_), SetEnqueueOptions(priority=max(1, min(turn, 10_000))):
-            DBOS.enqueue_workflow(_QUEUE, _build, id_)
+    def notify(self) -> None:
+        """Note that a job was added."""
+        self._added.set()
 
-    def forget(self, id_: str) -> None:
-        """End the solve of a deleted job, and forget its id.
-
-        If the server is killed before that is done, it is done when one starts: the id is among
-        the deleted in the database as long as the queue may know it.
-        """
+    def cancel(self, id_: str) -> None:
+        """End the solve of a deleted job, if this server runs it."""
         with self._lock:
             worker = self._running.get(id_)
         if worker is not None:
-            worker.kill()  # its end is noted by the queue, and forgotten by the housekeeper
-            return
-        DBOS.delete_workflow(id_)
-        self._jobs.buried([id_])
+            worker.kill()
 
-    @property
-    def busy(self) -> int:
-        """How many solves run here."""
-        return len(self._running)
+    # --- building -----------------------------------------------------------------------------
 
-    def _build(self, id_: str) -> None:
-        """Build a job: until there is a file, or an error, or three workers have died over it."""
+    def _dispatch(self, workers: int) -> None:
+        """Claim a job whenever a worker is free."""
+        free = threading.Semaphore(workers)
+        while not self._stop.is_set():
+            free.acquire()
+            while (claimed := self._claim()) is None and not self._stop.is_set():
+                self._added.wait(_POLL_S)
+                self._added.clear()
+            if claimed is not None:
+                threading.Thread(target=self._run, args=(*claimed, free), daemon=True).start()
+
+    def _claim(self) -> tuple[str, str, bytes] | None:
+        """Return id, owner and sealed recipe of the next job, or None."""
         owner = f"{self._settings.server} {secrets.token_hex(8)}"
-        while (sealed := self._jobs.claim(id_, owner)) is not None:
-            try:
-                recipe = self._jobs.unsealed(id_, sealed)
-            except SealError as wrong:
-                error = {"code": "unreadable", "message": str(wrong), "field": "service"}
-                self._jobs.fail(id_, owner, error)
-                return
-            worker = self._workers.take()
+        try:
+            with self._claiming:
+                if self._stop.is_set():
+                    return None
+                claimed = self._jobs.claim(owner)
+                if claimed is None:
+                    return None
+                with self._lock:
+                    self._running[claimed[0]] = None
+        except DatabaseError:
+            return None
+        return claimed[0], owner, claimed[1]
+
+    def _run(self, id_: str, owner: str, sealed: bytes, free: threading.Semaphore) -> None:
+        """Build a job in a thread. After an error here, housekeeping queues it again."""
+        try:
+            self._build(id_, owner, sealed)
+        except Exception as wrong:
+            _log.error("job interrupted: %s", type(wrong).__name__, extra={"job": id_[:8]})
+            if not isinstance(wrong, DatabaseError):
+                with contextlib.suppress(DatabaseError):
+                    self._jobs.count_death(id_, owner)
+        finally:
+            with self._lock:
+                self._running.pop(id_, None)
+            free.release()
+
+    def _build(self, id_: str, owner: str, sealed: bytes) -> None:
+        """Build a job, with another worker after each death, until it has ended."""
+        try:
+            recipe = self._jobs.unsealed(id_, sealed)
+        except SealError as wrong:
+            self._jobs.fail(id_, owner, describe_error("unreadable", str(wrong), "service"))
+            return
+        while True:
+            worker = self._workers.acquire()
             with self._lock:
                 self._running[id_] = worker
             try:
@@ -187,57 +166,54 @@ class Queue:
                     recipe,
                     self._settings.limits.memory_gb,
                     self._seconds(recipe),
-                    lambda far: self._tell(id_, far),
+                    lambda progress: self._set_progress(id_, progress),
                     lambda: self._is_wanted(id_, owner),
                 )
             finally:
-                self._workers.give_back(worker)
-                with self._lock:
-                    self._running.pop(id_, None)
+                self._workers.release(worker)
             if self._workers.stopping:
-                # The queue must believe that it still runs: then it is taken up again.
-                threading.Event().wait()
-            if _patiently(self._note, id_, owner, outcome):
+                return  # `stop` queues it again
+            if _retry_database(self._store, id_, owner, outcome):
                 return
 
-    def _note(self, id_: str, owner: str, outcome: Outcome) -> bool:
-        """Note what came of an attempt; tell whether it was the last."""
-        told = {"job": id_[:8]}
+    def _store(self, id_: str, owner: str, outcome: Outcome) -> bool:
+        """Store the outcome of an attempt; return whether it was the last."""
+        extra = {"job": id_[:8]}
         if outcome.file is not None and outcome.result is not None:
             etag = hashlib.sha256(outcome.file).hexdigest()
             self._jobs.finish(id_, owner, etag, outcome.file, outcome.result)
-            _log.info("job done", extra=told)
+            _log.info("job done", extra=extra)
             return True
         if outcome.error is not None:
             self._jobs.fail(id_, owner, outcome.error)
-            _log.info("job ended: %s", outcome.error["code"], extra=told)
+            _log.info("job ended: %s", outcome.error["code"], extra=extra)
+            return True
+        if not self._jobs.is_wanted(id_, owner):
             return True
         if not outcome.was_warm:
-            time.sleep(2.0)  # that a worker cannot start is no fault of the recipe's
+            time.sleep(RETRY.cold_pause_s)  # no recipe is at fault if a worker cannot start
             return False
-        if self._jobs.is_wanted(id_, owner):
-            parked = self._jobs.died(id_, owner)
-            words = "a worker died: the job is parked" if parked else "a worker died: once more"
-            _log.warning(words, extra=told)
-            return parked
-        return True
+        parked = self._jobs.count_death(id_, owner)
+        text = "a worker died: the job is parked" if parked else "a worker died: trying again"
+        _log.warning(text, extra=extra)
+        return parked
 
     def _seconds(self, recipe: bytes) -> float:
-        """Return after how long a solve is ended.
+        """Return the seconds after which a solve is ended.
 
-        That is as long as its recipe says, or else the service, and what it takes on top to repair,
-        pack and audit what is then handed over.
+        They are the time limit of its recipe, or of the service, plus the time to repair, pack and
+        audit the result.
         """
-        told, most = json.loads(recipe), self._settings.limits.time_limit_s
-        wanted = told.get("time_limit_s")
+        document, most = json.loads(recipe), self._settings.limits.time_limit_s
+        wanted = document.get("time_limit_s")
         limit = most if wanted is None else min(float(wanted), most)
-        n = max(len(told["places"].get(kind, ())) for kind in ("xy_km", "latlon"))
-        return 1.2 * limit + overtime_seconds(n, len(told.get("outputs") or ()) or n)
+        n = max(len(document["places"].get(kind, ())) for kind in ("xy_km", "latlon"))
+        return 1.2 * limit + overtime_seconds(n, len(document.get("outputs") or ()) or n)
 
-    def _tell(self, id_: str, far: dict[str, Any]) -> None:
-        # A database that is gone for a moment must not cost a solve.
+    def _set_progress(self, id_: str, progress: dict[str, Any]) -> None:
+        # A database that is away for a moment must not end a solve.
         with contextlib.suppress(DatabaseError):
-            self._jobs.tell(id_, far)
+            self._jobs.set_progress(id_, progress)
 
     def _is_wanted(self, id_: str, owner: str) -> bool:
         try:
@@ -245,62 +221,52 @@ class Queue:
         except DatabaseError:
             return True
 
-    def _mend(self, age_s: float) -> None:
-        """Queue again whatever is open and that the queue has lost or believes to have ended."""
-        waiting = self._jobs.open_since(age_s)
-        if not waiting:
-            return
-        known = DBOS.list_workflows(workflow_ids=waiting, load_input=False, load_output=False)
-        ended = [told.workflow_id for told in known if told.status in _ENDED]
-        if ended:
-            DBOS.delete_workflows(ended)
-        queued = {told.workflow_id for told in known} - set(ended)
-        for id_ in waiting:
-            if id_ not in queued:
-                _log.info("job queued again", extra={"job": id_[:8]})
-                self.add(id_)
+    # --- housekeeping -------------------------------------------------------------------------
 
-    def _forget_deleted(self) -> None:
-        """Forget what was deleted, unless it is still being ended here."""
-        gone = self._jobs.gone()
-        for id_ in gone:
-            self.forget(id_)
-
-    def _forget_unknown(self) -> None:
-        """Forget whatever is in the queue and is no job: a job is in the database before."""
-        queued = DBOS.list_workflows(name="build", load_input=False, load_output=False)
-        known = self._jobs.ids()
-        unknown = [told.workflow_id for told in queued if told.workflow_id not in known]
-        for i in range(0, len(unknown), 1000):
-            DBOS.delete_workflows(unknown[i : i + 1000])
-
-    def _take_over(self) -> None:
-        """Say that this server lives, and take over from others that do not."""
-        for lost in self._jobs.alive(self._settings.server, _SILENT_S):
-            left = DBOS.list_workflows(
-                status="PENDING", executor_id=lost, load_input=False, load_output=False
-            )
-            if left:
-                _log.warning("taking over %d jobs of a server that is gone", len(left))
-                DBOS.resume_workflows([w.workflow_id for w in left], queue_name=_QUEUE)
-            self._jobs.mourned(lost)
+    def _requeue_interrupted(self) -> None:
+        """Queue again the jobs that this server owns but does not build."""
+        with self._claiming:
+            with self._lock:
+                running = set(self._running)
+            self._jobs.requeue(self._settings.server, running)
 
     def _keep_house(self) -> None:
-        """Do every few seconds what has to be done again and again; if one fails, others go on."""
+        """Run every duty every few seconds; if one fails, the others still run."""
         duties: tuple[Callable[[], object], ...] = (
             self._workers.warm,
+            lambda: self._jobs.take_over(self._settings.server, RETRY.server_silent_s),
+            self._requeue_interrupted,
             lambda: self._jobs.expire(self._settings.retention_s),
-            self._forget_deleted,
+            self._jobs.drop_deleted,
             self._jobs.keep_reserve,
-            self._take_over,
-            lambda: self._mend(_SILENT_S),
         )
-        rounds = 0
-        while not self._stop.wait(_LOOK_S if rounds else 0):
-            rounds += 1
-            due = duties if rounds % _RARELY else (*duties, self._forget_unknown)
-            for duty in due:
+        while True:
+            for duty in duties:
                 try:
                     duty()
                 except Exception as wrong:
                     _log.error("housekeeping failed: %s", type(wrong).__name__)
+            if self._stop.wait(_HOUSEKEEPING_S):
+                return
+
+
+def _retry_database(store: Callable[..., bool], *arguments: Any) -> bool:
+    """Store an outcome, and try again while the database is away: a solve may have taken long."""
+    end = time.monotonic() + RETRY.database_s
+    while True:
+        try:
+            return store(*arguments)
+        except DatabaseError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(1.0)
+
+
+def _remove_former_queue(settings: Settings) -> None:
+    """Overwrite and remove the files of the former queue, which hold ids of jobs."""
+    for file in settings.folder.glob("queue.sqlite*"):
+        with contextlib.suppress(OSError):
+            size = file.stat().st_size
+            with file.open("r+b") as stream:
+                stream.write(bytes(size))
+            file.unlink()

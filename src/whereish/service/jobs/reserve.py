@@ -1,7 +1,7 @@
-"""Room on the disk that is kept for deleting: a full disk must not keep what is to be forgotten.
+"""A reserve of disk space for deletions, so that a full disk does not prevent them.
 
-To delete from SQLite takes room first: the pages that change are written to its log, and for a
-large file that is about as much as the file.
+SQLite needs space to delete: the pages that change are written to its log. For a large file that is
+about as much as the file itself.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ LEAST = 4 * 2**20
 
 
 class Reserve:
-    """A file that takes up room until the room is needed."""
+    """A file that holds disk space until the space is needed."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def fill(self, size: int) -> None:
-        """Take up so many bytes, or as many as there are."""
+        """Hold so many bytes, or as many as are free."""
         with contextlib.suppress(OSError):
             handle = os.open(self._file, os.O_CREAT | os.O_RDWR, 0o600)
             try:
@@ -32,12 +32,12 @@ class Reserve:
                         os.posix_fallocate(handle, has, size - has)
                         has = size
                     except OSError:
-                        os.ftruncate(handle, has)  # some file systems keep what they had begun
+                        os.ftruncate(handle, has)  # some file systems keep a part of it
                         size = has + (size - has) // 2 if size - has > 64 * 1024 else has
             finally:
                 os.close(handle)
 
     def release(self) -> None:
-        """Give the room back."""
+        """Free the space."""
         with contextlib.suppress(OSError):
             os.truncate(self._file, 0)

@@ -1,7 +1,7 @@
-"""What is kept of a job is kept sealed: a copy of the database shows nobody's prior.
+"""Encryption of recipes and files in the database: a copy of it shows no prior.
 
-AES-256-GCM with a secret that is not in the database: a file beside the embedded one, or an
-environment variable that several servers share.
+AES-256-GCM with a secret that is not in the database: it is in a file beside the embedded database,
+or in an environment variable that several servers share.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _NONCE = 12
 
 
 class SealError(WhereishError):
-    """What was sealed does not open: it was sealed with another secret, or changed."""
+    """Sealed bytes cannot be opened: they were sealed with another secret, or changed."""
 
 
 class Seal:
-    """Seals bytes, opens them again, and makes digests that mean nothing to anyone else."""
+    """Seals bytes, opens them again, and makes keyed digests."""
 
     def __init__(self, secret: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -40,17 +40,17 @@ class Seal:
         return "Seal()"
 
     def close(self, content: bytes, label: str) -> bytes:
-        """Seal bytes; they open under the same label only."""
+        """Seal bytes; they can be opened with the same label only."""
         nonce = os.urandom(_NONCE)
         return nonce + self._cipher.encrypt(nonce, content, label.encode())
 
     def open(self, sealed: bytes, label: str) -> bytes:
-        """Open what was sealed.
+        """Open sealed bytes.
 
         Raises
         ------
         SealError
-            If it was sealed with another secret, or changed.
+            If they were sealed with another secret, or changed.
         """
         from cryptography.exceptions import InvalidTag
 
@@ -65,12 +65,14 @@ class Seal:
 
 
 def seal_of(folder: Path) -> Seal:
-    """Return the seal of a service: of the variable, or of the file, which is made when missing."""
-    told = os.environ.get(SECRET_VARIABLE)
-    if told is not None:
-        if len(told) < 32:
-            raise InputError(f"{SECRET_VARIABLE} must have at least 32 characters, got {len(told)}")
-        return Seal(told.encode())
+    """Return the seal of a service: from the variable, or from a file, made if missing."""
+    given = os.environ.get(SECRET_VARIABLE)
+    if given is not None:
+        if len(given) < 32:
+            raise InputError(
+                f"{SECRET_VARIABLE} must have at least 32 characters, got {len(given)}"
+            )
+        return Seal(given.encode())
     file = folder / "secret"
     if not file.exists():
         write_whole(file, secrets.token_hex(32).encode() + b"\n", private=True)

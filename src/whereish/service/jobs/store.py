@@ -1,6 +1,6 @@
-"""Jobs in the database: accepted once, built once, forgotten when told to or when their time is up.
+"""The job store: jobs in the database, from the request to the deletion.
 
-The recipe is kept, sealed, until the job has ended, and not a moment longer.
+A recipe is stored sealed, and only until its job has ended.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from whereish.errors import GuaranteeError, InputError, WhereishError
 from whereish.mechanisms import Plan
+from whereish.retries import RETRY
+from whereish.service.errors import describe_error
 from whereish.service.jobs.database import Database
 from whereish.service.jobs.model import (
     DONE,
@@ -25,19 +27,17 @@ from whereish.service.jobs.model import (
     QUEUED,
     RUNNING,
     Job,
-    Known,
+    JobCache,
 )
 from whereish.service.jobs.sealing import WRONG_SECRET, Seal
-from whereish.service.settings import Limits
+from whereish.service.limits import Limits
 from whereish.spec import Recipe
-
-DEATHS = 3
 
 _COLUMNS = "id, state, created, about, progress, error, etag"
 
 
 class TooMuchError(WhereishError):
-    """There is no room for another job now."""
+    """The queue is full, or the client has too many jobs."""
 
     def __init__(self, message: str, retry_after_s: int) -> None:
         super().__init__(message)
@@ -45,23 +45,23 @@ class TooMuchError(WhereishError):
 
 
 class Jobs:
-    """The jobs of a service. Whatever is asked for is asked for by a client, and is its own."""
+    """The jobs of a service. A client can only reach its own jobs."""
 
     def __init__(self, database: Database, seal: Seal, limits: Limits) -> None:
         self._database = database
         self._seal = seal
         self._limits = limits
-        self.known = Known(keeps=database.embedded)
-        self._told_at: dict[str, float] = {}
+        self.cache = JobCache(keeps=database.embedded)
+        self._written_at: dict[str, float] = {}
         self._accepting = threading.Lock()
 
     def accepted(self, client: str, name: str, body: bytes) -> Job | None:
-        """Return the job that was accepted under this Idempotency-Key before.
+        """Return the job that was accepted with this Idempotency-Key before.
 
         Raises
         ------
         InputError
-            If it was used for another recipe.
+            If the key was used for another recipe.
         """
         found = self._accepted(self._database.read, client, name, body)
         return None if found is None else self.get(client, found)
@@ -71,7 +71,7 @@ class Jobs:
     ) -> str | None:
         rows = list(
             run(
-                "SELECT body, job FROM once WHERE client = ? AND name = ?",
+                "SELECT body, job FROM idempotency_keys WHERE client = ? AND name = ?",
                 (client, self._seal.digest(name.encode())),
             )
         )
@@ -85,7 +85,7 @@ class Jobs:
     def accept(
         self, client: str, recipe: Recipe, plan: Plan, body: bytes, name: str | None
     ) -> tuple[Job, bool]:
-        """Keep a recipe as a job, and tell whether it is new.
+        """Store a recipe as a job; return the job and whether it is new.
 
         Raises
         ------
@@ -101,21 +101,24 @@ class Jobs:
         }
         id_, now = secrets.token_urlsafe(18), time.time()
         sealed = self._seal.close(body, id_)
-        # One at a time in this process, and so in line for the database, and not in its way.
+        # One thread at a time: more would only wait for the same lock of the database.
         with self._accepting, self._database.transaction() as run:
             if not self._database.embedded:
-                run("LOCK TABLE once IN SHARE ROW EXCLUSIVE MODE")
+                run("LOCK TABLE idempotency_keys IN SHARE ROW EXCLUSIVE MODE")
             known = None if name is None else self._accepted(run, client, name, body)
             if known is None:
-                self._check_room(run, client)
+                self._check_space(run, client)
+                # A client with fewer open jobs comes first.
                 run(
-                    "INSERT INTO jobs (client, id, state, created, changed, about, recipe) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (client, id_, QUEUED, now, now, json.dumps(about), sealed),
+                    "INSERT INTO jobs "
+                    "(client, id, state, created, changed, about, recipe, priority) "
+                    "SELECT ?, ?, ?, ?, ?, ?, ?, COUNT(*) FROM jobs "
+                    "WHERE client = ? AND state IN (?, ?)",
+                    (client, id_, QUEUED, now, now, json.dumps(about), sealed, client, *OPEN),
                 )
                 if name is not None:
-                    once = (client, self._seal.digest(name.encode()), self._seal.digest(body), id_)
-                    run("INSERT INTO once VALUES (?, ?, ?, ?)", once)
+                    used = (client, self._seal.digest(name.encode()), self._seal.digest(body), id_)
+                    run("INSERT INTO idempotency_keys VALUES (?, ?, ?, ?)", used)
         if known is not None:
             job = self.get(client, known)
             if job is None:
@@ -123,29 +126,22 @@ class Jobs:
             return job, False
         return Job(id_, QUEUED, now, about), True
 
-    def _check_room(self, run: Any, client: str) -> None:
+    def _check_space(self, run: Any, client: str) -> None:
         ((waiting,),) = run("SELECT COUNT(*) FROM jobs WHERE state = ?", (QUEUED,)).fetchall()
         if waiting >= self._limits.queue:
             raise TooMuchError(f"the queue is full: {waiting} jobs are waiting", 10)
         ((own,),) = run("SELECT COUNT(*) FROM jobs WHERE client = ?", (client,)).fetchall()
         if own >= self._limits.jobs_per_key:
             raise TooMuchError(
-                f"there are {own} jobs of this key already: delete those whose file you have", 10
+                f"there are {own} jobs of this key already: delete those that are done", 10
             )
 
-    def waiting(self, client: str) -> int:
-        """Return how many jobs of a client have not ended."""
-        ((count,),) = self._database.read(
-            "SELECT COUNT(*) FROM jobs WHERE client = ? AND state IN (?, ?)", (client, *OPEN)
-        )
-        return int(count)
-
     def get(self, client: str, id_: str) -> Job | None:
-        """Return a job, if there is one and it is this client's.
+        """Return a job of this client, or None.
 
-        Somebody else's is looked for, and not found, exactly like one that never was.
+        A job of another client is searched for in the same way as one that does not exist.
         """
-        mark = self.known.mark
+        mark = self.cache.mark
         rows = self._database.read(
             f"SELECT {_COLUMNS} FROM jobs WHERE client = ? AND id = ?",  # noqa: S608
             (client, id_),
@@ -153,24 +149,24 @@ class Jobs:
         if not rows:
             return None
         job = self._job(rows[0])
-        self.known.keep(client, job, mark)
+        self.cache.keep(client, job, mark)
         return job
 
     def _job(self, row: tuple[Any, ...]) -> Job:
         id_, state, created, about, progress, error, etag = row
-        far = self.known.far(id_) if state == RUNNING else None
-        if far is None and progress is not None:
-            far = json.loads(progress)
+        now = self.cache.progress(id_) if state == RUNNING else None
+        if now is None and progress is not None:
+            now = json.loads(progress)
         wrong = None if error is None else json.loads(error)
-        return Job(id_, state, created, json.loads(about), far, wrong, etag)
+        return Job(id_, state, created, json.loads(about), now, wrong, etag)
 
     def file(self, client: str, id_: str) -> bytes | None:
-        """Return a job's file, if it is done.
+        """Return the file of a job that is done, or None.
 
         Raises
         ------
         GuaranteeError
-            If it is not, to the bit, the one that was certified.
+            If its digest is not that of the certified file.
         """
         rows = self._database.read(
             "SELECT etag, file FROM jobs WHERE client = ? AND id = ? AND state = ?",
@@ -180,21 +176,15 @@ class Jobs:
             return None
         content = self._seal.open(bytes(rows[0][1]), f"file {id_}")
         if hashlib.sha256(content).hexdigest() != rows[0][0]:
-            raise GuaranteeError("the file was changed since it was certified: it is withheld")
+            raise GuaranteeError("the file was changed after it was certified, so it is withheld")
         return content
 
     def delete(self, client: str, id_: str) -> bool:
-        """Forget a job and everything about it; tell whether there was one.
-
-        Its id is kept among the deleted until `buried` is told that the queue has forgotten it.
-        """
+        """Delete a job with everything about it; return whether there was one."""
 
         def work(run: Any) -> bool:
-            run("DELETE FROM once WHERE client = ? AND job = ?", (client, id_))
-            if not run("DELETE FROM jobs WHERE client = ? AND id = ?", (client, id_)).rowcount:
-                return False
-            run("INSERT INTO gone VALUES (?) ON CONFLICT DO NOTHING", (id_,))
-            return True
+            run("DELETE FROM idempotency_keys WHERE client = ? AND job = ?", (client, id_))
+            return bool(run("DELETE FROM jobs WHERE client = ? AND id = ?", (client, id_)).rowcount)
 
         if not self._database.erase(work):
             return False
@@ -203,55 +193,97 @@ class Jobs:
         return True
 
     def _wipe(self) -> None:
-        """Leave nothing of what was deleted in the files; who reads just now is soon done."""
+        """Remove deleted data from the files, after other readers are done."""
         for _ in range(40):
             if self._database.wipe():
                 return
             time.sleep(0.05)
 
     def _forget(self, id_: str) -> None:
-        self.known.forget(id_)
-        self._told_at.pop(id_, None)
+        self.cache.forget(id_)
+        self._written_at.pop(id_, None)
 
-    # --- what the workers do ------------------------------------------------------------------
+    # --- for the queue ------------------------------------------------------------------------
 
-    def claim(self, id_: str, owner: str) -> bytes | None:
-        """Take a job to build it; return its sealed recipe, or None if nothing is left to do."""
+    def claim(self, owner: str) -> tuple[str, bytes] | None:
+        """Make this the owner of the next job; return its id and sealed recipe, or None."""
+        if not self._database.read("SELECT 1 FROM jobs WHERE state = ? LIMIT 1", (QUEUED,)):
+            return None
+        # With PostgreSQL several servers claim at the same time, each another job.
+        lock = "" if self._database.embedded else " FOR UPDATE SKIP LOCKED"
         with self._database.transaction() as run:
-            mine = run(
-                "UPDATE jobs SET state = ?, owner = ?, changed = ? "
-                "WHERE id = ? AND state IN (?, ?)",
-                (RUNNING, owner, time.time(), id_, *OPEN),
-            ).rowcount
-            if not mine:
+            rows = run(
+                "SELECT id, recipe FROM jobs WHERE state = ? "  # noqa: S608
+                f"ORDER BY priority, created LIMIT 1{lock}",
+                (QUEUED,),
+            ).fetchall()
+            if not rows:
                 return None
-            ((sealed,),) = run("SELECT recipe FROM jobs WHERE id = ?", (id_,)).fetchall()
-        self.known.forget(id_)
-        return bytes(sealed)
+            id_, sealed = rows[0]
+            run(
+                "UPDATE jobs SET state = ?, owner = ?, changed = ? WHERE id = ?",
+                (RUNNING, owner, time.time(), id_),
+            )
+        self.cache.forget(id_)
+        return id_, bytes(sealed)
+
+    def requeue(self, server: str, keep: Collection[str] = ()) -> None:
+        """Queue again all running jobs of a server, except those to keep."""
+        rows = self._database.read(
+            "SELECT id, owner FROM jobs WHERE state = ? AND SUBSTR(owner, 1, ?) = ?",
+            (RUNNING, len(server) + 1, f"{server} "),
+        )
+        for id_, owner in rows:
+            if id_ not in keep:
+                self._database.write(
+                    "UPDATE jobs SET state = ?, owner = NULL, progress = NULL "
+                    "WHERE id = ? AND owner = ? AND state = ?",
+                    (QUEUED, id_, owner, RUNNING),
+                )
+                self._forget(id_)
+
+    def take_over(self, server: str, silent_s: float) -> None:
+        """Note that a server runs, and queue again the jobs of servers that are silent."""
+        if self._database.embedded:
+            return
+        now = self._database.now
+        with self._database.transaction() as run:
+            run(
+                f"INSERT INTO servers VALUES (?, {now}) "  # noqa: S608
+                f"ON CONFLICT (name) DO UPDATE SET seen = {now}",
+                (server,),
+            )
+            run(f"DELETE FROM servers WHERE seen < {now} - ?", (silent_s,))  # noqa: S608
+            run(
+                "UPDATE jobs SET state = ?, owner = NULL, progress = NULL WHERE state = ? "
+                "AND NOT EXISTS (SELECT 1 FROM servers "
+                "WHERE SUBSTR(owner, 1, LENGTH(name) + 1) = name || ' ')",
+                (QUEUED, RUNNING),
+            )
 
     def unsealed(self, id_: str, sealed: bytes) -> bytes:
-        """Open a recipe that was claimed."""
+        """Open the recipe of a claimed job."""
         return self._seal.open(sealed, id_)
 
-    def tell(self, id_: str, progress: dict[str, Any]) -> None:
-        """Say how far a solve has come."""
-        self.known.tell(id_, progress)
+    def set_progress(self, id_: str, progress: dict[str, Any]) -> None:
+        """Note the progress of a solve."""
+        self.cache.set_progress(id_, progress)
         now = time.monotonic()
-        if not self._database.embedded and now - self._told_at.get(id_, 0.0) > 1.0:
-            self._told_at[id_] = now
+        if not self._database.embedded and now - self._written_at.get(id_, 0.0) > 1.0:
+            self._written_at[id_] = now
             self._database.write(
                 "UPDATE jobs SET progress = ?, changed = ? WHERE id = ? AND state = ?",
                 (json.dumps(progress), time.time(), id_, RUNNING),
             )
 
     def is_wanted(self, id_: str, owner: str) -> bool:
-        """Tell whether a job is still there, and still this owner's to build."""
+        """Return whether a job still exists and still has this owner."""
         return bool(
             self._database.read("SELECT 1 FROM jobs WHERE id = ? AND owner = ?", (id_, owner))
         )
 
     def finish(self, id_: str, owner: str, etag: str, file: bytes, result: dict[str, Any]) -> bool:
-        """Keep the file of a job, and nothing of its recipe. Only its owner can, and only once."""
+        """Store the file of a job and remove its recipe. Only its owner can, and only once."""
         return self._end(
             id_, owner, DONE,
             progress=json.dumps(result), etag=etag, file=self._seal.close(file, f"file {id_}"),
@@ -261,19 +293,19 @@ class Jobs:
         """End a job with an error."""
         return self._end(id_, owner, FAILED, error=json.dumps(error))
 
-    def died(self, id_: str, owner: str) -> bool:
-        """Count a worker that died over a job; tell whether the job is parked now."""
+    def count_death(self, id_: str, owner: str) -> bool:
+        """Count the death of a worker; return whether the job is parked now."""
         message = (
-            f"the worker died {DEATHS} times over this recipe, so that it is not tried again: it "
+            f"the worker died {RETRY.deaths} times over this recipe, so it is not tried again: it "
             "may need more memory than there is; delete it, and try fewer places or a dilation"
         )
-        error = json.dumps({"code": "parked", "message": message, "field": "places"})
+        error = json.dumps(describe_error("parked", message, "places"))
         with self._database.transaction() as run:
             run("UPDATE jobs SET deaths = deaths + 1 WHERE id = ? AND owner = ?", (id_, owner))
             parked = run(
                 "UPDATE jobs SET state = ?, changed = ?, recipe = NULL, error = ? "
                 "WHERE id = ? AND owner = ? AND deaths >= ?",
-                (PARKED, time.time(), error, id_, owner, DEATHS),
+                (PARKED, time.time(), error, id_, owner, RETRY.deaths),
             ).rowcount
         self._forget(id_)
         if parked:
@@ -294,50 +326,36 @@ class Jobs:
 
     # --- housekeeping -------------------------------------------------------------------------
 
-    def open_since(self, age_s: float) -> list[str]:
-        """Return the ids of jobs that have not ended, and did not change for so long."""
-        rows = self._database.read(
-            "SELECT id FROM jobs WHERE state IN (?, ?) AND changed <= ?",
-            (*OPEN, time.time() - age_s),
-        )
-        return [id_ for (id_,) in rows]
-
     def expire(self, retention_s: float) -> list[str]:
-        """Forget jobs that ended so long ago, and return their ids."""
+        """Delete jobs that ended so long ago, and return their ids."""
         old = self._database.read(
             "SELECT client, id FROM jobs WHERE state IN (?, ?, ?) AND changed < ?",
             (*FINAL, time.time() - retention_s),
         )
-        # One by one: on a full disk there may be room for one only.
+        # One at a time: a full disk may have space for one only.
         return [id_ for client, id_ in old if self.delete(client, id_)]
 
-    def ids(self) -> set[str]:
-        """Return the ids of all jobs."""
-        return {id_ for (id_,) in self._database.read("SELECT id FROM jobs")}
-
     def keep_reserve(self) -> None:
-        """Keep room on the disk to delete with."""
+        """Reserve disk space for deletions."""
         self._database.keep_reserve()
 
-    def gone(self) -> list[str]:
-        """Return the ids of deleted jobs that the queue may still know, and forget them here."""
-        ids = [id_ for (id_,) in self._database.read("SELECT id FROM gone")]
-        for id_ in ids:
-            self._forget(id_)
-        return ids
-
-    def buried(self, ids: list[str]) -> None:
-        """Forget that these were ever there: the queue has forgotten them."""
+    def drop_deleted(self) -> None:
+        """Drop jobs from memory that another process has deleted (`whereish keys revoke`)."""
+        ids = [id_ for (id_,) in self._database.read("SELECT id FROM deleted_jobs")]
+        if not ids:
+            return
 
         def work(run: Any) -> None:
             for id_ in ids:
-                run("DELETE FROM gone WHERE id = ?", (id_,))
+                run("DELETE FROM deleted_jobs WHERE id = ?", (id_,))
 
+        for id_ in ids:
+            self._forget(id_)
         self._database.erase(work)
         self._wipe()
 
     def check_seal(self) -> None:
-        """Raise InputError unless what is in the database was sealed with the same secret."""
+        """Raise InputError if the database was sealed with another secret."""
         mine = self._seal.digest(b"whereish")
         with self._database.transaction() as run:
             found = run("SELECT digest FROM sealed_with").fetchall()
@@ -347,25 +365,6 @@ class Jobs:
             raise InputError(WRONG_SECRET)
 
     def counts(self) -> dict[str, int]:
-        """Return how many jobs are in which state."""
+        """Return the number of jobs in each state."""
         rows = self._database.read("SELECT state, COUNT(*) FROM jobs GROUP BY state")
         return dict.fromkeys((*OPEN, *FINAL), 0) | {state: int(n) for state, n in rows}
-
-    def alive(self, server: str, silent_s: float) -> list[str]:
-        """Say that a server lives; return those that have been silent for so long."""
-        now = self._database.now
-        with self._database.transaction() as run:
-            run(
-                f"INSERT INTO servers VALUES (?, {now}) "  # noqa: S608
-                f"ON CONFLICT (name) DO UPDATE SET seen = {now}",
-                (server,),
-            )
-            lost = run(
-                f"SELECT name FROM servers WHERE seen < {now} - ?",  # noqa: S608
-                (silent_s,),
-            ).fetchall()
-        return [name for (name,) in lost]
-
-    def mourned(self, server: str) -> None:
-        """Forget a server whose jobs have been taken over."""
-        self._database.write("DELETE FROM servers WHERE name = ?", (server,))

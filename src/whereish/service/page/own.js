@@ -1,7 +1,7 @@
 // The dialog for somebody's own data: files in, places and shares out. Nothing on the screen
 // changes until they are taken.
 
-import { CELLS_M } from "./grid.js";
+import { CELL_SIZES_M } from "./constants.js";
 import { $ } from "./state.js";
 import { count, digits, percent, some } from "./words.js";
 
@@ -63,7 +63,7 @@ export function ownData({ taken, opened, sends }) {
   }
 
   function offerSizes(chosen) {
-    $("own-cell").replaceChildren(...CELLS_M.map((size) =>
+    $("own-cell").replaceChildren(...CELL_SIZES_M.map((size) =>
       new Option(`${count(size)} m`, size, false, size === chosen)));
   }
 

@@ -1,15 +1,16 @@
-// Traces and profiles from files, read in the page. Everything here is text to points: no network,
-// no DOM, so that it runs in a worker. What cannot be read says so in one sentence, without telling
-// what the file says.
+// Traces in files, read in the page: the formats and the rules of whereish/traces/readers. No
+// network and no DOM, so that it runs in a worker. An error says what is wrong in one sentence,
+// without the content of the file.
 
-/** A file cannot be used: what must hold, what came, what to do. */
-export class TraceError extends Error {}
+import { COLUMN_NAMES, EARLIEST_MS, TIMES_NAMES } from "./constants.js";
+import { readGoogle } from "./google.js";
+import { fromColumns, fromRegions } from "./profile-file.js";
+import { TraceError, asTime, filled } from "./values.js";
 
+export { TraceError };
 export const MOST_BYTES = 200e6;
 const MOST_POINTS = 8_000_000;
-const QUARTER_MS = 900_000;
-const LONGEST_STAY_MS = 400 * 86_400_000;
-const EARLIEST = Date.UTC(2001, 0, 1);
+const DAY_MS = 86_400_000;
 
 /** Points in flat arrays, which grow; a time that is not known is NaN. */
 export class Points {
@@ -20,12 +21,13 @@ export class Points {
   dropped = 0;
   cut = false; // whether the file that was read last ends early
 
-  /** Take a point, or count it as dropped: no such place, or a receiver that knows nothing. */
+  /** Take a point, or count it as dropped: impossible coordinates or times, see cleaning.py. */
   add(lat, lon, time = NaN) {
     lat = Number(lat ?? NaN);
     lon = Number(lon ?? NaN);
-    const sane = Math.abs(lat) <= 90 && Math.abs(lon) <= 180 && !(lat === 0 && lon === 0);
-    const timely = Number.isNaN(time) || (time > EARLIEST && time < Date.now() + 86_400_000);
+    const nowhere = Math.abs(lat) < 1e-9 && Math.abs(lon) < 1e-9;
+    const sane = Math.abs(lat) <= 90 && Math.abs(lon) <= 180 && !nowhere;
+    const timely = Number.isNaN(time) || (time >= EARLIEST_MS && time <= Date.now() + DAY_MS);
     if (!sane || !timely) {
       this.dropped++;
       return;
@@ -54,18 +56,6 @@ export class Points {
       time: this.#time.subarray(0, this.length),
     };
   }
-}
-
-/** Milliseconds since 1970 of what exports call a time; NaN if it is none. */
-export function asTime(value) {
-  if (typeof value === "number" || /^\s*\d{9,}(\.\d+)?\s*$/.test(value ?? "")) {
-    const number = Number(value);
-    return number > 1e17 ? number / 1e6 : number > 1e14 ? number / 1e3
-      : number > 1e11 ? number : number * 1000;
-  }
-  if (typeof value !== "string" || !/\d[T ]\d/.test(value)) return NaN; // a day alone is no time
-  const text = value.trim().replaceAll("/", "-").replace(" ", "T");
-  return Date.parse(/(Z|[+-]\d\d:?\d\d)$/i.test(text) ? text : `${text}Z`);
 }
 
 // --- line by line ---------------------------------------------------------------------------
@@ -108,27 +98,29 @@ function splitRow(row, separator) {
   return [...cells, cell];
 }
 
-const NAMES = {
-  lat: ["lat", "latitude", "y", "lat_deg", "location-lat", "position_lat"],
-  lon: ["lon", "lng", "long", "longitude", "x", "lon_deg", "location-long", "position_long"],
-  time: ["time", "timestamp", "datetime", "date_time", "date", "when", "utc", "ts", "created_at"],
-};
-const find = (columns, kind) => columns.findIndex((name) => NAMES[kind].includes(name));
+/** The first of the usual names of a column that a table has; -1 if it has none. */
+const find = (columns, kind) =>
+  COLUMN_NAMES[kind].map((name) => columns.indexOf(name)).find((index) => index >= 0) ?? -1;
+
+/** The number of digits after the point of the last field: fewer where a file was cut off. */
+const lastDigits = (row) => (row.trim().split(/[,;\t]/).at(-1).split(".")[1] ?? "").length;
 
 /** A table: of a profile (it has a column prior), or of traces. */
 async function readCsv(file, points, told) {
   let columns = null;
   let separator = ",";
   let at = null;
+  let before = "";
   const rows = [];
   for await (const piece of pieces(file, lastLine, told)) {
-    for (const row of piece.split(/\r?\n/)) {
+    const lines = piece.split(/\r?\n/);
+    for (const [number, row] of lines.entries()) {
       if (!row.trim()) continue;
       if (!columns) {
         separator = [",", ";", "\t"].reduce((a, b) =>
           row.split(b).length > row.split(a).length ? b : a);
         columns = splitRow(row.replace(/^\ufeff/, ""), separator)
-          .map((name) => name.trim().toLowerCase());
+          .map((name) => name.replace(/^["'\s]+|["'\s]+$/g, "").toLowerCase());
         at = { lat: find(columns, "lat"), lon: find(columns, "lon"), time: find(columns, "time") };
         const isProfile = columns.includes("prior");
         if (!isProfile && (at.lat < 0 || at.lon < 0)) {
@@ -143,8 +135,12 @@ async function readCsv(file, points, told) {
       else {
         const read = (index) => separator === ";" ? cells[index]?.replace(",", ".") : cells[index];
         const time = at.time < 0 ? NaN : asTime(cells[at.time]);
-        if (at.time >= 0 && Number.isNaN(time)) points.dropped++;
+        // A last line without an end may stop in the middle of a coordinate.
+        const cut = number === lines.length - 1 && before && Math.max(at.lat, at.lon) ===
+          columns.length - 1 && lastDigits(row) < lastDigits(before);
+        if (cut || (at.time >= 0 && Number.isNaN(time))) points.dropped++;
         else points.add(filled(read(at.lat)), filled(read(at.lon)), time);
+        before = row;
       }
     }
   }
@@ -152,9 +148,6 @@ async function readCsv(file, points, told) {
   if (at) return null;
   return fromColumns(Object.fromEntries(columns.map((name, i) => [name, rows.map((r) => r[i])])));
 }
-
-/** An empty cell is no number; to JavaScript it is 0. */
-const filled = (text) => (text === undefined || text.trim() === "" ? NaN : text);
 
 async function readPlt(file, points, told) {
   let skipped = 0;
@@ -170,23 +163,29 @@ async function readPlt(file, points, told) {
   return null;
 }
 
+const GPX_POINT = /<(?:\w+:)?(trkpt|rtept|wpt)\b([^>]*?)(?:\/>|>([\s\S]*?)<\/(?:\w+:)?\1>)/g;
+const GPX_END = /<\/(?:\w+:)?(?:trkpt|rtept|wpt)>/g;
+const attribute = (text, name) =>
+  text.match(new RegExp(`(?:^|\\s)${name}\\s*=\\s*["']([^"']+)["']`))?.[1];
+
 /** GPX by its points alone: a worker has no XML parser, and a damaged end spoils nothing. */
 async function readGpx(file, points, told) {
   const ends = (text) => {
-    const end = text.lastIndexOf("</trkpt>");
-    return end < 0 ? 0 : end + 8;
+    const last = [...text.matchAll(GPX_END)].at(-1);
+    return last ? last.index + last[0].length : 0;
   };
   let any = false;
   let whole = false;
   for await (const piece of pieces(file, ends, told)) {
-    any ||= /<gpx[\s>]/.test(piece);
-    whole = /<\/gpx>\s*$/.test(piece);
-    for (const [, attributes, , inside] of
-      piece.matchAll(/<trkpt\b([^>]*?)(\/>|>([\s\S]*?)<\/trkpt>)/g)) {
-      const read = (name) =>
-        attributes.match(new RegExp(`\\b${name}\\s*=\\s*["']([^"']+)["']`))?.[1];
-      const time = inside?.match(/<time>([^<]+)<\/time>/)?.[1];
-      points.add(read("lat"), read("lon"), time === undefined ? NaN : asTime(time));
+    any ||= /<(\w+:)?gpx[\s>]/.test(piece);
+    whole = /<\/(\w+:)?gpx>\s*$/.test(piece);
+    for (const [, kind, attributes, inside = ""] of
+      piece.replace(/<!--[\s\S]*?-->/g, "").matchAll(GPX_POINT)) {
+      const own = inside.replace(/<((?:\w+:)?extensions)\b[\s\S]*?<\/\1>/g, "");
+      const time = own.match(/<(?:\w+:)?time>([^<]+)</)?.[1];
+      // A route that somebody planned has no times: its points are not visits.
+      if (kind !== "trkpt" && time === undefined) continue;
+      points.add(attribute(attributes, "lat"), attribute(attributes, "lon"), asTime(time));
     }
   }
   if (!any) throw new TraceError("a GPX file must begin with <gpx>, and this does not");
@@ -219,9 +218,8 @@ async function readJson(file, points, told) {
     for (const row of document) {
       const cells = Object.entries(Object(row));
       const lower = Object.fromEntries(cells.map(([name, value]) => [name.toLowerCase(), value]));
-      const read = (names) => lower[names.find((name) => name in lower)];
-      const time = read(NAMES.time);
-      points.add(read(NAMES.lat), read(NAMES.lon), time === undefined ? NaN : asTime(time));
+      const read = (kind) => lower[COLUMN_NAMES[kind].find((name) => name in lower)];
+      points.add(read("lat"), read("lon"), asTime(read("time")));
     }
     return null;
   }
@@ -229,159 +227,37 @@ async function readJson(file, points, told) {
     "profile with lat, lon, prior; this is something else");
 }
 
+/** The vertices of a geometry, line by line; a point is a line of one vertex. */
+function linesOf(shape) {
+  const where = shape?.coordinates;
+  switch (shape?.type) {
+    case "Point": return [[where]];
+    case "MultiPoint": case "LineString": return [where];
+    case "MultiLineString": return where;
+    case "GeometryCollection": return (shape.geometries ?? [])
+      .filter((part) => part?.type !== shape.type).flatMap((part) => linesOf(part) ?? []);
+    default: return [];
+  }
+}
+
 function readGeojson(features, points) {
   if (!Array.isArray(features)) throw new TraceError("GeoJSON must have features; this has none");
   if (features.some((f) => f?.properties && "prior" in f.properties)) return fromRegions(features);
-  for (const { geometry, properties } of features) {
-    const told = properties ?? {};
-    const parts = geometry?.type === "GeometryCollection" ? geometry.geometries : [geometry];
-    const times = told.coordTimes ?? told.times ?? told.coordinateProperties?.times ?? [];
-    const alone = NAMES.time.map((n) => told[n]).find((t) => t !== undefined);
-    const when = (value) => (value === undefined ? NaN : asTime(value));
-    for (const part of parts) {
-      const c = part?.coordinates;
-      if (part?.type === "Point") points.add(c?.[1], c?.[0], when(alone));
-      else if (part?.type === "MultiPoint" || part?.type === "LineString") {
-        c?.forEach((p, i) => points.add(p?.[1], p?.[0], when(times[i] ?? alone)));
-      } else if (part?.type === "MultiLineString") {
-        c?.forEach((l, j) => l.forEach((p, i) =>
-          points.add(p?.[1], p?.[0], when(times[j]?.[i] ?? alone))));
+  for (const feature of features) {
+    const about = Object(feature?.properties);
+    const lower = new Map(Object.entries(about).map(([name, v]) => [name.toLowerCase(), v]));
+    const named = (names) => lower.get(names.find((name) => lower.has(name)));
+    const once = named(COLUMN_NAMES.time);
+    const every = named(TIMES_NAMES) ?? about.coordinateProperties?.times;
+    const times = Array.isArray(every?.[0]) ? every : [every];
+    for (const [number, vertices] of (linesOf(feature?.geometry) ?? []).entries()) {
+      for (const [index, vertex] of (Array.isArray(vertices) ? vertices : []).entries()) {
+        const when = Array.isArray(times[number]) ? times[number][index] : once;
+        points.add(vertex?.[1], vertex?.[0], asTime(when));
       }
     }
   }
   return null;
-}
-
-/** Google's four forms; false if it is none of them. */
-function readGoogle(document, points) {
-  const e7 = (item, lat = "latitudeE7", lon = "longitudeE7") => {
-    // Some exports have negative numbers wrapped round at 2^32.
-    const read = (value, limit) =>
-      Number.isInteger(value) ? (value > limit ? value - 2 ** 32 : value) / 1e7 : NaN;
-    return [read(item?.[lat], 9e8), read(item?.[lon], 1.8e9)];
-  };
-  const spoken = (value) => {
-    const text = typeof value === "object" ? value?.latLng ?? value?.LatLng : value;
-    const match = /^\s*(?:geo:)?\s*(-?[\d.]+)\s*°?\s*,\s*(-?[\d.]+)\s*°?\s*$/.exec(text ?? "");
-    return match ? [match[1], match[2]] : [NaN, NaN];
-  };
-  const stay = (begin, end, where) => {
-    const [first, last] = [asTime(begin), asTime(end)];
-    points.add(...where, first);
-    if (!(last - first > 1000 && last - first < LONGEST_STAY_MS)) return;
-    const next = (Math.floor(first / QUARTER_MS) + 1) * QUARTER_MS;
-    for (let t = next; t < last - 1000; t += QUARTER_MS) points.add(...where, t);
-    points.add(...where, last - 1000);
-  };
-  const stamp = (item, name) => item?.[name] ?? item?.[`${name}Ms`];
-  const segment = (item) => {
-    const { startTime: begin, endTime: end } = item;
-    if (item.visit) stay(begin, end, spoken(item.visit.topCandidate?.placeLocation));
-    if (item.activity) {
-      points.add(...spoken(item.activity.start), asTime(begin));
-      points.add(...spoken(item.activity.end), asTime(end));
-    }
-    for (const p of item.timelinePath ?? []) {
-      const later = asTime(begin) + 60_000 * Number(p?.durationMinutesOffsetFromStartTime);
-      points.add(...spoken(p?.point), p?.time === undefined ? later : asTime(p.time));
-    }
-  };
-  const semantic = ({ placeVisit: visit, activitySegment: way }) => {
-    if (visit) {
-      const own = e7(visit.location);
-      const where = Number.isNaN(own[0]) ? e7(visit, "centerLatE7", "centerLngE7") : own;
-      stay(stamp(visit.duration, "startTimestamp"), stamp(visit.duration, "endTimestamp"), where);
-    }
-    if (way) {
-      points.add(...e7(way.startLocation), asTime(stamp(way.duration, "startTimestamp")));
-      for (const p of way.simplifiedRawPath?.points ?? []) {
-        points.add(...e7(p, "latE7", "lngE7"), asTime(stamp(p, "timestamp")));
-      }
-      points.add(...e7(way.endLocation), asTime(stamp(way.duration, "endTimestamp")));
-    }
-  };
-  const known = (list, read) => {
-    if (!Array.isArray(list)) return false;
-    for (const item of list) if (item && typeof item === "object") read(item);
-    return true;
-  };
-  const records = known(document?.locations, (item) =>
-    points.add(...e7(item), asTime(stamp(item, "timestamp"))));
-  const months = known(document?.timelineObjects, semantic);
-  const segments = known(document?.semanticSegments, segment);
-  const signals = known(document?.rawSignals, ({ position }) => position &&
-    points.add(...spoken(position.LatLng ?? position.latLng), asTime(position.timestamp)));
-  const ios = Array.isArray(document) &&
-    document.some((s) => s?.visit || s?.activity || s?.timelinePath) && known(document, segment);
-  return records || months || segments || signals || ios;
-}
-
-// --- profiles -------------------------------------------------------------------------------
-
-function numbers(name, values) {
-  return values.map((value, row) => {
-    const number = typeof value === "string" ? Number(filled(value)) : Number(value ?? NaN);
-    if (!Number.isFinite(number)) {
-      throw new TraceError(`${name} must be a number, and is not in row ${row + 1}`);
-    }
-    return number;
-  });
-}
-
-/** A profile as the library writes it: lat, lon, prior or x_km, y_km, prior, perhaps cells. */
-function fromColumns(columns) {
-  const earth = columns.lat && columns.lon;
-  const plane = columns.x_km && columns.y_km;
-  if (!columns.prior || Boolean(earth) === Boolean(plane)) {
-    throw new TraceError("a profile must have the columns lat, lon, prior or x_km, y_km, prior");
-  }
-  if (columns.user && new Set(columns.user).size > 1) {
-    throw new TraceError("a profile must be one person's, and this is of several: take one");
-  }
-  const [first, second] = earth ? ["lat", "lon"] : ["x_km", "y_km"];
-  const a = numbers(first, columns[first]);
-  const b = numbers(second, columns[second]);
-  const cell = columns.width_km && columns.height_km
-    ? [numbers("width_km", columns.width_km), numbers("height_km", columns.height_km)] : null;
-  if (cell?.some((sizes) => sizes.some((size) => size !== sizes[0] || size <= 0))) {
-    throw new TraceError("width_km and height_km must be positive and the same in every row");
-  }
-  return asProfile(a.map((v, i) => [v, b[i]]), numbers("prior", columns.prior),
-    cell && [cell[0][0], cell[1][0]], Boolean(earth));
-}
-
-/** Regions with a prior: each stands for the middle of its outline. */
-function fromRegions(features) {
-  const corners = (g) => (g?.type === "Point" ? [g.coordinates]
-    : g?.type === "Polygon" ? g.coordinates[0].slice(1) : g?.type === "MultiPolygon"
-      ? g.coordinates[0][0].slice(1) : []);
-  const middles = features.map(({ geometry }, row) => {
-    const all = corners(geometry);
-    if (!all.length) throw new TraceError(`feature ${row + 1} must be a point or a polygon`);
-    return [1, 0].map((k) => all.reduce((sum, c) => sum + c[k], 0) / all.length);
-  });
-  const { width_km: w, height_km: h } = features[0].properties ?? {};
-  const prior = numbers("prior", features.map((f) => f.properties?.prior));
-  return asProfile(middles, prior, w > 0 && h > 0 ? [w, h] : null, true);
-}
-
-function asProfile(points, prior, cellKm, earth) {
-  if (points.length < 2) throw new TraceError("a profile must have at least two places");
-  if (earth) [["latitude", 90], ["longitude", 180]].forEach(([name, most], k) => {
-    const row = points.findIndex((point) => Math.abs(point[k]) > most);
-    if (row >= 0) {
-      throw new TraceError(`a ${name} must be from -${most} to ${most} degrees, and is ` +
-        `${points[row][k]} in row ${row + 1}: are the columns swapped?`);
-    }
-  });
-  if (new Set(points.map(String)).size < points.length) {
-    throw new TraceError("the places of a profile must be different, and two are the same");
-  }
-  const sum = prior.reduce((a, b) => a + b, 0);
-  if (prior.some((share) => share < 0) || !(sum > 0) || !Number.isFinite(sum)) {
-    throw new TraceError("the prior must not be negative, and not all of it zero");
-  }
-  return { points, earth, cellKm, sum, prior: prior.map((share) => share / sum) };
 }
 
 // --- the door -------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """The process that solves one recipe: ``python -m whereish.service.workers.process``.
 
-It reads a line of limits and a recipe from standard input, and answers with lines of JSON on
-standard output, the last of which is followed by the bytes of the file. It ends when its standard
-input does, so that it never outlives its server. Nothing personal is in its arguments, its
-environment, a file or what it prints.
+It reads a line with limits and a recipe from standard input. It writes messages to standard output,
+one JSON document on each line; the bytes of the file follow the last one. It ends when its standard
+input is closed, so it never outlives its server. No personal data is in its arguments, its
+environment, a file or a message.
 """
 
 from __future__ import annotations
@@ -18,29 +18,31 @@ import time
 import traceback
 from typing import Any
 
-# How much the answering of requests goes before warming up, and before solving.
+from whereish.service.errors import describe_error
+
+# Niceness while loading and while solving: answering requests has priority over both.
 _WARMING, _SOLVING = 5, 14
 
 
 def main() -> None:
     """Solve one recipe."""
-    # What any library prints must not get between the lines.
-    answer = os.fdopen(os.dup(1), "wb")
+    # Output of libraries must not mix with the messages.
+    output = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.nice(_WARMING)
-    _be_the_first_to_go()
-    leave_no_core()
+    _prefer_for_oom_kill()
+    disable_core_dumps()
 
-    def say(document: dict[str, Any], then: bytes = b"") -> None:
-        answer.write(json.dumps(document).encode() + b"\n" + then)
-        answer.flush()
+    def send(message: dict[str, Any], then: bytes = b"") -> None:
+        output.write(json.dumps(message).encode() + b"\n" + then)
+        output.flush()
 
     try:
         warm_up()
     except BaseException as wrong:
-        say({"broken": told(wrong)["message"]})
+        send({"broken": error_of(wrong)["message"]})
         os._exit(4)
-    say({"ready": True})
+    send({"ready": True})
     line = sys.stdin.buffer.readline()
     if not line:
         os._exit(0)
@@ -50,16 +52,16 @@ def main() -> None:
     try:
         os.nice(_SOLVING)
         _limit_memory(order["memory_gb"])
-        file, result = solve(recipe, order["memory_gb"], say)
-        say({"file": len(file), "result": result}, file)
+        file, result = solve(recipe, order["memory_gb"], send)
+        send({"file": len(file), "result": result}, file)
     except BaseException as wrong:
-        say({"error": told(wrong)})
-    answer.close()
+        send({"error": error_of(wrong)})
+    output.close()
     os._exit(0)
 
 
-def solve(body: bytes, memory_gb: float, say: Any) -> tuple[bytes, dict[str, Any]]:
-    """Build what a recipe says, certify it, and audit the certified bytes once more."""
+def solve(body: bytes, memory_gb: float, send: Any) -> tuple[bytes, dict[str, Any]]:
+    """Build and certify the mechanism of a recipe, and audit the certified bytes."""
     from whereish.format import audit_bytes, mechanism_bytes
     from whereish.measures import quality_loss
     from whereish.spec import Recipe
@@ -71,9 +73,9 @@ def solve(body: bytes, memory_gb: float, say: Any) -> tuple[bytes, dict[str, Any
         iteration = now.iteration
         if time.perf_counter() - last > 0.1:
             last = time.perf_counter()
-            say({"progress": far(now.iteration, now.loss, now.gap)})
+            send({"progress": state(now.iteration, now.loss, now.gap)})
 
-    def far(iteration: int | None, loss: float, gap: float | None) -> dict[str, Any]:
+    def state(iteration: int | None, loss: float, gap: float | None) -> dict[str, Any]:
         return {
             "iteration": iteration,
             "loss_km": float(loss),
@@ -88,37 +90,39 @@ def solve(body: bytes, memory_gb: float, say: Any) -> tuple[bytes, dict[str, Any
     if not audited["certified"]:
         raise RuntimeError("a mechanism without an epsilon")
     build = mechanism.build
-    gap = None if recipe.prior_blur else build.gap  # of a blurred prior, it is not the loss's
-    result = far(iteration, quality_loss(mechanism, recipe.prior, recipe.quality), gap)
+    gap = (
+        None if recipe.prior_blur else build.gap
+    )  # the gap of a blurred prior is not that of the loss
+    result = state(iteration, quality_loss(mechanism, recipe.prior, recipe.quality), gap)
     return file, result | {"solver": build.solver, "stopped": build.stopped}
 
 
-def told(wrong: BaseException) -> dict[str, Any]:
-    """Say what went wrong without a number of anybody's."""
+def error_of(wrong: BaseException) -> dict[str, Any]:
+    """Describe an error without any number of the recipe."""
     from whereish.errors import GuaranteeError, InputError, SolveError
 
     if isinstance(wrong, InputError):
         # Numbers in brackets are positions; others may be distances or probabilities.
-        scrubbed = re.sub(r"(?<![\[\w.])-?\d[\d.]*(e[-+]?\d+)?(?![\]\w])", "…", str(wrong))
+        message = re.sub(r"(?<![\[\w.])-?\d[\d.]*(e[-+]?\d+)?(?![\]\w])", "…", str(wrong))
         field = wrong.field or re.split(r"\W", str(wrong), maxsplit=1)[0]
-        return {"code": "invalid", "message": scrubbed, "field": field}
+        return describe_error("invalid", message, field)
     if isinstance(wrong, SolveError):
-        return {"code": "not_solved", "message": str(wrong), "field": None}
+        return describe_error("not_solved", str(wrong))
     if isinstance(wrong, GuaranteeError):
-        message = "the mechanism found is not as private as it must be, and is withheld"
-        return {"code": "not_private", "message": message, "field": None}
+        message = "the mechanism found does not satisfy its privacy level, so there is no file"
+        return describe_error("not_private", message)
     if isinstance(wrong, MemoryError):
         message = "it needs more memory than is allowed: try fewer places, or a dilation"
-        return {"code": "memory", "message": message, "field": "places"}
-    # Where it happened, and what kind: never its text, which may hold anything.
+        return describe_error("memory", message, "places")
+    # Type and line only: the text of an unknown error may hold personal data.
     frames = traceback.extract_tb(wrong.__traceback__)
     where = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
-    message = f"something unexpected went wrong ({type(wrong).__name__} at {where})"
-    return {"code": "internal", "message": message, "field": None}
+    message = f"there was an unexpected error ({type(wrong).__name__} at {where})"
+    return describe_error("internal", message)
 
 
 def warm_up() -> None:
-    """Load and compile what a solve needs, before there is one."""
+    """Load and compile the solver before a recipe arrives."""
     import numpy as np
 
     from whereish.format import audit_bytes, mechanism_bytes
@@ -136,9 +140,9 @@ def warm_up() -> None:
 
 
 def _end_with_the_server() -> None:
-    """Wait for the end of standard input, which is the end of the server, or its wish."""
+    """Wait until the server closes standard input or ends, and end with it."""
     sys.stdin.buffer.read()
-    os.killpg(0, signal.SIGKILL)  # and what a solver has started
+    os.killpg(0, signal.SIGKILL)  # with the processes of a solver
 
 
 def _limit_memory(memory_gb: float) -> None:
@@ -147,15 +151,15 @@ def _limit_memory(memory_gb: float) -> None:
 
         with open("/proc/self/statm") as stream:
             now = int(stream.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        # Besides what is estimated: threads, solvers that are loaded late, and copies.
+        # The estimate does not cover threads, solvers loaded late, and copies.
         most = now + int((1.5 * memory_gb + 1) * 1e9)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     except (ImportError, OSError, ValueError):
         return
 
 
-def leave_no_core() -> None:
-    """See to it that no dump of this process's memory is ever written."""
+def disable_core_dumps() -> None:
+    """Disable core dumps: the memory of this process holds personal data."""
     try:
         import ctypes
         import resource
@@ -166,8 +170,8 @@ def leave_no_core() -> None:
         return
 
 
-def _be_the_first_to_go() -> None:
-    """When the machine runs out of memory, a solve goes before the server does."""
+def _prefer_for_oom_kill() -> None:
+    """Have the system end this process first, and not the server, if memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w") as stream:
             stream.write("1000")

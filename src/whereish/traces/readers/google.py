@@ -1,7 +1,7 @@
-"""Google's location histories: Takeout's two forms, and the phone's Timeline in two dialects.
+"""Google's location histories: the two forms of Takeout, and those of the Timeline on a phone.
 
-A stay of some hours is a point at its beginning, at its end and at every quarter of an hour
-between: hours are what is counted, and a stay is one trace.
+A stay of some hours becomes a point at its beginning, one at its end and one at every quarter of
+an hour between. So each of its hours is counted, and the stay is one trace.
 """
 
 from __future__ import annotations
@@ -10,24 +10,46 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from whereish.traces.jsonstream import elements
+from whereish.traces.readers.geojson import SIGNS
+from whereish.traces.readers.points import Point, PointReader
+from whereish.traces.readers.reader import start_of
 
-_LONGEST_STAY_S = 400 * 24 * 3600
-_QUARTER_S = 900
+_KEYS = (b'"locations"', b'"timelineObjects"', b'"semanticSegments"', b'"rawSignals"')
+
+LONGEST_STAY_S = 400 * 24 * 3600
+QUARTER_S = 900
 
 
-def google_points(file: Path) -> Iterator[tuple[Any, Any, Any, int]]:
-    """Yield the points of a Google location history, whichever of its forms it has.
+class Google(PointReader):
+    """Whichever of the forms a file has."""
 
-    Takeout's ``Records.json`` and its semantic months, and the phone's Timeline export of Android
-    and iOS.
-    """
-    for key, item, line in elements(file):
-        if isinstance(item, dict):
-            for time, lat, lon in _GOOGLE.get(key, _nothing)(item):
-                yield time, lat, lon, line
+    name: ClassVar[str] = "google"
+    words: ClassVar[str] = (
+        "Takeout's `Records.json` and its semantic months, and the Timeline that a phone exports "
+        "(Android and iOS). A stay of some hours becomes a point at its beginning, one at its end "
+        "and one every quarter of an hour between."
+    )
+    shared_suffixes: ClassVar[tuple[str, ...]] = (".json",)
+
+    def sniff(self, file: Path, head: bytes) -> bool:
+        """Recognise JSON by the key of the list of places."""
+        start = start_of(head)
+        if start[:1] not in (b"{", b"["):
+            return False
+        if any(key in start for key in _KEYS):
+            return True
+        ios = start[:1] == b"[" and b'"startTime"' in start
+        return ios and not any(sign in start for sign in SIGNS)
+
+    def points(self, file: Path) -> Iterator[Point]:
+        """Yield the points of a file."""
+        for key, item, line in elements(file):
+            if isinstance(item, dict):
+                for time, lat, lon in _FORMS.get(key, _nothing)(item):
+                    yield time, lat, lon, line
 
 
 Where = tuple[Any, Any]
@@ -88,7 +110,7 @@ def _signal(item: dict[str, Any]) -> Iterator[Stamped]:
         yield (seen.get("timestamp"), *_spoken(seen.get("LatLng", seen.get("latLng"))))
 
 
-_GOOGLE: dict[str, Callable[[dict[str, Any]], Iterator[Stamped]]] = {
+_FORMS: dict[str, Callable[[dict[str, Any]], Iterator[Stamped]]] = {
     "locations": _record,
     "timelineObjects": _semantic,
     "semanticSegments": _segment,
@@ -156,10 +178,10 @@ def _stay(begin: Any, end: Any, where: Where) -> Iterator[Stamped]:
     """Yield a stay: its beginning, its last second, and every quarter of an hour between."""
     yield (begin, *where)
     first, last = _seconds(begin), _seconds(end)
-    if first is None or last is None or not 1 < last - first < _LONGEST_STAY_S:
+    if first is None or last is None or not 1 < last - first < LONGEST_STAY_S:
         return
-    quarter = first // _QUARTER_S * _QUARTER_S + _QUARTER_S
+    quarter = first // QUARTER_S * QUARTER_S + QUARTER_S
     while quarter < last - 1:
         yield (quarter, *where)
-        quarter += _QUARTER_S
+        quarter += QUARTER_S
     yield (last - 1, *where)

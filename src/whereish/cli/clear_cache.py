@@ -1,0 +1,20 @@
+"""``whereish clear-cache``: delete what `whereish profile` has counted and kept."""
+
+from __future__ import annotations
+
+from whereish.cli.console import command, emit, say
+from whereish.cli.options import AsJson
+from whereish.traces import cache_folder, forget
+
+
+@command
+def clear_cache(as_json: AsJson = False) -> None:
+    """Delete the counts of traces that `profile` has kept.
+
+    Only your own files are in this cache. The traces themselves are not touched.
+    """
+    folder = cache_folder()
+    count = forget(folder)
+    say(f"Deleted {count} files from {folder}." if count else f"{folder} was empty already.")
+    if as_json:
+        emit({"deleted": count, "folder": str(folder)})

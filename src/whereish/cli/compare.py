@@ -1,0 +1,69 @@
+"""``whereish compare``: the mechanisms of the registry side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from whereish.cli.console import command, console, emit, say, waiting
+from whereish.cli.options import (
+    AsJson,
+    Dilation,
+    Epsilon,
+    Normalise,
+    ProfileFile,
+    Ratio,
+    Solver,
+    TimeLimit,
+    Within,
+    given_flags,
+    read_options,
+)
+from whereish.cli.presentation import comparison_table, say_problems, say_profile
+from whereish.cli.reading import read_who
+from whereish.cli.words import level_in_words
+from whereish.limits import DILATION
+from whereish.mechanisms import check_places
+from whereish.studies import Row
+from whereish.studies import compare as compare_mechanisms
+
+
+@command
+def compare(
+    context: typer.Context,
+    profile: ProfileFile,
+    epsilon: Epsilon = None,
+    ratio: Ratio = None,
+    within: Within = None,
+    dilation: Dilation = DILATION,
+    solver: Solver = "auto",
+    time_limit: TimeLimit = None,
+    normalise: Normalise = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the optimal mechanism with the others.
+
+    The others are built for the same epsilon, or for the same quality loss.
+    """
+    asked = read_options(given_flags(context))
+    who = read_who(profile, normalise=normalise)
+    check_places(who.places)
+    say_profile(who)
+    say(level_in_words(asked.epsilon_per_km))
+    with waiting(f"building mechanisms for {len(who.places):,} places"):
+        rows = list(
+            compare_mechanisms(
+                who, asked.epsilon_per_km, asked.dilation, asked.solver, asked.time_limit_s
+            )
+        )
+    console.print(comparison_table(rows))
+    say_problems(rows)
+    if as_json:
+        emit([_row(row) for row in rows])
+
+
+def _row(row: Row) -> dict[str, Any]:
+    facts = {key: value for key, value in vars(row).items() if key != "mechanism"}
+    tightest = facts["tightest_epsilon_per_km"]
+    return {**facts, "tightest_epsilon_per_km": None if tightest is None else float(tightest)}

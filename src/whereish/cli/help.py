@@ -1,0 +1,147 @@
+"""The help of a command: plain text, options in named groups, about a screen long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from typer.core import TyperCommand
+
+from whereish.cli.usage import RedactingGroup
+
+_WORDS = {"int": "N", "integer": "N", "float": "NUMBER", "str": "TEXT", "path": "PATH"}
+_WIDEST = 24  # columns of the left side
+_LAST = "Other"
+
+Rows = list[tuple[str, str]]
+
+
+class Command(TyperCommand):
+    """A command whose options are listed by their `rich_help_panel`."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the arguments, and the options that are required."""
+        return _usage(self, ctx)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options in groups."""
+        _write(formatter, _options(self, ctx))
+
+
+class Group(RedactingGroup):
+    """A command with commands below it, listed by their `rich_help_panel`."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return what follows the name: a command."""
+        return ["COMMAND", "..."]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands in groups, then the options."""
+        commands: dict[str, Rows] = {}
+        for name in self.list_commands(ctx):
+            found: Any = self.get_command(ctx, name)
+            panel = getattr(found, "rich_help_panel", None)
+            panel = panel if isinstance(panel, str) else "Commands"
+            commands.setdefault(panel, []).append((name, _first_sentence(found.help or "")))
+        _write(formatter, commands)
+        _write(formatter, _options(self, ctx))
+
+
+def _usage(command: Any, ctx: Any) -> list[str]:
+    """Return the arguments, then the options that are required."""
+    arguments, options = [], []
+    for param in command.get_params(ctx):
+        if param.param_type_name == "argument":
+            name = param.metavar or param.name.upper()
+            arguments.append(name if param.required else f"[{name.strip('[]')}]")
+        elif param.required:
+            options.append(f"{min(param.opts, key=len)} {_value(param, ctx)}")
+    return [*arguments, *options, "[OPTIONS]"]
+
+
+def _options(command: Any, ctx: Any) -> dict[str, Rows]:
+    """Return the rows of each group of parameters; arguments first, ungrouped options last."""
+    groups: dict[str, Rows] = {"Arguments": []}
+    last: Rows = []
+    for param in command.get_params(ctx):
+        if param.hidden:
+            continue
+        row = (_name(param, ctx), " ".join(filter(None, (param.help, _after(param)))))
+        panel = getattr(param, "rich_help_panel", None)
+        if param.param_type_name == "argument":
+            groups["Arguments"].append(row)
+        elif isinstance(panel, str):
+            groups.setdefault(panel, []).append(row)
+        else:
+            last.append(row)
+    only = len(groups) == 1
+    return {**groups, "Options" if only else _LAST: last}
+
+
+def _name(param: Any, ctx: Any) -> str:
+    if param.param_type_name == "argument":
+        return str(param.metavar or param.name.upper()).strip("[]")
+    names = ", ".join(sorted([*param.opts, *param.secondary_opts], key=_dashes))
+    return names if param.is_flag else f"{names} {_value(param, ctx)}"
+
+
+def _dashes(name: str) -> int:
+    return len(name) - len(name.lstrip("-"))
+
+
+def _value(param: Any, ctx: Any) -> str:
+    """Return the word that stands for the value of an option."""
+    if param.metavar:
+        return str(param.metavar)
+    named = getattr(param, "display_type", None)
+    kind = str(named(ctx) if named is not None else param.type.name).strip("<>").lower()
+    return _WORDS.get(kind, kind.upper())
+
+
+def _after(param: Any) -> str:
+    """Return what follows the help of an option: its variable, its default, if it is required."""
+    if param.param_type_name == "argument":
+        return ""
+    default, notes = param.default, []
+    if param.show_envvar and param.envvar:
+        notes.append(f"variable: {param.envvar}")
+    if param.required:
+        notes.append("required")
+    elif param.show_default and isinstance(default, int | float | str) and not param.is_flag:
+        notes.append(
+            f"default: {default:g}" if isinstance(default, float) else f"default: {default}"
+        )
+    return f"[{'; '.join(notes)}]" if notes else ""
+
+
+def _first_sentence(text: str) -> str:
+    sentence, stop, _ = text.replace("\n", " ").partition(". ")
+    return sentence + ("." if stop else "")
+
+
+def _write(formatter: Any, groups: dict[str, Rows]) -> None:
+    """Write groups of rows in two columns, as wide in every group."""
+    filled = {heading: rows for heading, rows in groups.items() if rows}
+    left = min(_WIDEST, max(_lengths(filled.values())))
+    if not formatter.getvalue().endswith(":\n"):
+        formatter.write("\n")
+    for heading, rows in filled.items():
+        formatter.write(f"{heading}:\n")
+        for name, text in rows:
+            lines = _wrapped(text, formatter.width - left - 4)
+            if len(name) > left:
+                formatter.write(f"  {name}\n")
+                name = ""
+            for line in lines or [""]:
+                formatter.write(f"  {name:<{left}}  {line}".rstrip() + "\n")
+                name = ""
+
+
+def _lengths(groups: Iterable[Rows]) -> Iterable[int]:
+    return (len(name) for rows in groups for name, _ in rows if len(name) <= _WIDEST)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)

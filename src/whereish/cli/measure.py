@@ -1,0 +1,95 @@
+"""``whereish measure``: the quality loss and the privacy of a mechanism, under a prior."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+import whereish as wh
+from whereish.cli.console import command, emit, say
+from whereish.cli.options import AdversaryMetric, AsJson, MechanismFile, Normalise, OtherPrior
+from whereish.cli.presentation import facts_of, say_mechanism
+from whereish.cli.prior import load_with_prior
+from whereish.errors import InputError
+from whereish.places import Array, metric_names, named_metric
+from whereish.units import km, length_km
+
+
+@command
+def measure(
+    mechanism: MechanismFile,
+    prior: OtherPrior = None,
+    normalise: Normalise = False,
+    adversary_metric: AdversaryMetric = "euclidean",
+    radius_of_interest: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LENGTH",
+            help="Your area of interest has this radius, like 300m: how large an area must you "
+            "request around the report?",
+            rich_help_panel="What is measured",
+        ),
+    ] = None,
+    confidence: Annotated[
+        float,
+        typer.Option(
+            help="Probability with which the requested area must cover it.",
+            rich_help_panel="What is measured",
+        ),
+    ] = 0.95,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the quality loss and the privacy of a mechanism.
+
+    Among the measures are the error of an adversary, and the smallest epsilon that holds.
+    """
+    if not 0 < confidence <= 1:
+        raise InputError(f"confidence must be above 0 and at most 1, got {confidence:g}")
+    radius_km = None
+    if radius_of_interest is not None:
+        radius_km = length_km(radius_of_interest, "radius-of-interest")
+    judged, weights = load_with_prior(mechanism, prior, normalise)
+    if weights is None:
+        raise InputError(
+            f"{mechanism} holds no prior: give --prior PROFILE, the profile that it was built for, "
+            "or another one of the same places"
+        )
+    facts = _measures(judged, weights, adversary_metric)
+    say_mechanism(judged, facts)
+    worst, reach = km(facts["worst_case_loss_km"]), km(facts["report_radius_95_km"])
+    say(f"  worst case    from one place, a report is {worst} off on average")
+    say(f"  reports       95% of them are within {reach} of the true place")
+    say(
+        f"  uncertainty   a report leaves {facts['conditional_entropy_bits']:.2f} bits of "
+        "uncertainty about the place"
+    )
+    if radius_km is not None:
+        radius = wh.radius_to_ask(judged, radius_km, confidence, weights)
+        facts |= {"radius_to_ask_km": radius, "confidence": confidence}
+        say(
+            f"  retrieval     to cover {radius_of_interest} around you in {confidence:.0%} of "
+            f"cases, request everything within {km(radius)} of the report"
+        )
+    if as_json:
+        emit(facts)
+
+
+def _measures(mechanism: wh.Mechanism, prior: Array, adversary_metric: str) -> dict[str, Any]:
+    error = wh.adversary_error(mechanism, prior, _adversary(adversary_metric, mechanism))
+    unit = "share of wrong guesses" if adversary_metric == "discrete" else "km"
+    return facts_of(mechanism, prior) | {
+        "adversary_error_km": error,
+        "adversary_metric": adversary_metric,
+        "adversary_error_unit": unit,
+        "worst_case_loss_km": wh.worst_case_loss(mechanism),
+        "report_radius_95_km": wh.report_radius(mechanism, prior),
+        "conditional_entropy_bits": wh.conditional_entropy(mechanism, prior),
+    }
+
+
+def _adversary(name: str, mechanism: wh.Mechanism) -> Array | None:
+    known = metric_names("adversary")
+    if name not in known:
+        raise InputError(f"adversary-metric must be one of {', '.join(known)}, got {name!r}")
+    return named_metric(name, mechanism.inputs)

@@ -1,0 +1,193 @@
+"""``whereish obfuscate``: replace the points of a table by reports of them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import whereish as wh
+from whereish.cli.completion import one_of
+from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.options import AsJson, MechanismFile
+from whereish.errors import InputError, seems_data
+from whereish.release import OUTSIDE
+
+_COLUMNS, _POINTS = "Which columns are written", "The points"
+
+
+@command
+def obfuscate(
+    source: MechanismFile,
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="A .csv or .parquet table of points.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The table to write.", rich_help_panel="Output"
+        ),
+    ],
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LAT,LON", help="The columns of latitude and longitude, if not found.",
+            rich_help_panel=_POINTS,
+        ),
+    ] = None,
+    outside: Annotated[
+        str,
+        typer.Option(
+            metavar="CHOICE",
+            help="Points outside the area of the mechanism: refuse them (error), report the "
+            "nearest place (nearest), or add noise (planar-laplace).",
+            autocompletion=one_of(OUTSIDE),
+            rich_help_panel=_POINTS,
+        ),
+    ] = "error",
+    user: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="The column that says whose point it is. It is kept.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            "--time", metavar="COLUMN", help="The column with the exact time. It is kept.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B|all",
+            help="Other columns to keep. Columns that reveal the true points are refused.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    keep_anyway: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B|all", help="Columns to keep even if they reveal the true points.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    drop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="Columns to leave out, with --keep all.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    shuffle: Annotated[
+        bool | None,
+        typer.Option(
+            "--shuffle/--no-shuffle",
+            help="Write the rows in a random order. On, unless the table is sorted by --time.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Replace the points of a table by reports of them.
+
+    Only the columns that you name are kept: any other column could reveal the true points.
+    """
+    pair = None
+    if columns is not None:
+        names = _names(columns)
+        if len(names) != 2:
+            raise InputError(f"columns must be two names, LAT,LON, got {len(names)}")
+        pair = (names[0], names[1])
+    mechanism, _ = wh.load_mechanism(source)
+    _take_back_ctrl_c()
+    start = time.perf_counter()
+    with waiting(f"obfuscating {table.name}") as tell:
+        made = wh.obfuscate_table(
+            mechanism, table, output, pair, user, time=time_column, keep=_names(keep),
+            keep_anyway=_names(keep_anyway), drop=_names(drop), shuffle=shuffle,
+            outside=outside,
+            progress=lambda rows: tell(f"{rows:,} rows"),
+        )  # fmt: skip
+    seconds = time.perf_counter() - start
+    say(
+        f"Wrote {output}: {made.rows:,} rows, {made.columns[0]} and {made.columns[1]} replaced "
+        f"({made.rows / max(seconds, 1e-9):,.0f} rows a second)."
+    )
+    _say_columns(made, time_column)
+    if made.blank:
+        say(f"Rows without a point: {made.blank:,}. They are written without one.")
+    if made.outside:
+        say(f"Points outside the area: {made.outside:,}. {_TREATED[outside]}")
+    if mechanism.epsilon is None:
+        say("Careful: this mechanism has NO epsilon, so nothing limits what its reports reveal.")
+    elif made.most_per_user is not None and made.most_per_user > 1:
+        say(
+            f"Careful: {made.users:,} people (column {made.user}), one of them with "
+            f"{made.most_per_user:,} points. k points of one person cost k times epsilon, here up "
+            f"to {made.most_per_user * mechanism.epsilon:.4g} {mechanism.epsilon_unit}."
+        )
+    elif made.user is None and made.rows > 1:
+        say("Careful: k points of one person cost k times epsilon. --user COLUMN counts them.")
+    if as_json:
+        emit({**vars(made), "output": str(output), "seconds": seconds})
+
+
+_TREATED = {
+    "nearest": "Each was replaced by a report of the nearest place.",
+    "planar-laplace": "Each was replaced by a point with planar Laplace noise.",
+}
+
+
+def _take_back_ctrl_c() -> None:
+    """Restore Python's Ctrl-C handler: polars replaces it when it is imported."""
+    import polars  # noqa: F401  (before the handler is set again)
+
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
+
+
+def _say_columns(made: wh.Obfuscated, time_column: str | None) -> None:
+    """Say which columns the new table has, in which order its rows are, and what that reveals."""
+    if made.left_out:
+        say(
+            f"Left out: {_shown(made.left_out)}. --keep A,B keeps columns; --user and --time keep "
+            "those that say who and when."
+        )
+    say(
+        {
+            "shuffled": "The rows are in a new random order.",
+            "time": f"The rows are in the order of {time_column}; equal times are shuffled.",
+            "unchanged": "Careful: the rows are in their old order. If that order depends on the "
+            "points, it reveals them.",
+        }[made.order]
+    )
+    if time_column is not None:
+        say(
+            f"Careful: the times in {time_column} are exact. Anybody who knows when a person was "
+            "somewhere can find the rows of this person."
+        )
+    if made.telling:
+        say(
+            f"CAREFUL: these columns reveal the true points, and you kept them: "
+            f"{_shown(made.telling)}. Beside them, the reports protect nobody."
+        )
+
+
+def _shown(names: Sequence[str]) -> str:
+    """Show the names of columns, but none that may be a value (where the heading is missing)."""
+    data = sum(map(seems_data, names))
+    shown = [name for name in names if not seems_data(name)]
+    return ", ".join([*shown, *([f"{data} whose names seem to be data"] if data else [])])
+
+
+def _names(text: str | None) -> list[str]:
+    return [] if text is None else [name.strip() for name in text.split(",")]

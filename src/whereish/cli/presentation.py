@@ -1,0 +1,175 @@
+"""How a profile, a mechanism or a comparison is shown to a person, and as JSON facts."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+import whereish as wh
+from whereish.cli.console import say
+from whereish.places import Array
+from whereish.solvers import Progress, compile_seconds
+from whereish.studies import Row
+from whereish.units import km
+
+_FAR_OFF = 1e-3
+_PROVED = 1e-4
+_WORTH_SAYING_S = 2.0
+_STOPPED = {"time": "at the time limit", "asked": "by you"}
+
+
+def comparison_table(rows: list[Row]) -> Table:
+    """Make the table that `compare` and the demo show."""
+    table = Table(title_justify="left", header_style="bold")
+    table.add_column("mechanism", no_wrap=True)
+    for heading in ("epsilon", "quality loss", "adv. error", "95% within"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        if row.problem is not None:
+            table.add_row(row.name, "not built", "", "", "")
+            continue
+        promised = "none" if row.epsilon_per_km is None else f"{row.epsilon_per_km:.3f}"
+        losses = (row.quality_loss_km, row.adversary_error_km, row.report_radius_95_km)
+        table.add_row(row.name, promised, *(km(loss or 0.0) for loss in losses))
+    return table
+
+
+def say_problems(rows: list[Row]) -> None:
+    """Say, below a comparison, why a mechanism is missing from it."""
+    for reason in dict.fromkeys(row.problem for row in rows if row.problem is not None):
+        say(reason)
+
+
+def _extent(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
+    """Collect what --json prints of a mechanism under a prior."""
+    built = mechanism.build
+    tightest = wh.tightest_epsilon(mechanism, wh.euclidean(mechanism.inputs))
+    per_km = mechanism.epsilon if mechanism.is_per_km else None
+    return {
+        "method": built.method,
+        "places": len(mechanism.inputs),
+        "outputs": len(mechanism.outputs),
+        "epsilon": mechanism.epsilon,
+        "epsilon_unit": mechanism.epsilon_unit,
+        "epsilon_per_km": per_km,
+        "tightest_epsilon_per_km": float(tightest),
+        "tightest_pair": list(tightest.pair),
+        "tightest_output": tightest.output,
+        "private": mechanism.epsilon is not None,
+        "ratio_2_within_km": None if per_km is None else math.log(2) / per_km,
+        "quality_loss_km": wh.quality_loss(mechanism, prior),
+        "adversary_error_km": wh.adversary_error(mechanism, prior),
+        "constraints": built.constraints,
+        "variables": built.variables,
+        "edges": built.edges,
+        "dilation": built.dilation,
+        "requested_dilation": built.requested_dilation,
+        "solver": built.solver,
+        "form": built.form,
+        "seconds": built.seconds,
+        "lower_bound_km": built.lower_bound_km,
+        "gap": built.gap,
+        "program_gap": built.program_gap,
+        "stopped": built.stopped,
+        "repair_mix": built.repair_mix,
+        "repair_cost_km": built.repair_cost_km,
+        "ratios_checked": mechanism.verdict.ratios if mechanism.verdict else 0,
+        "notes": list(built.notes),
+    }
+
+
+class Watch:
+    """A stopwatch: how long a command took, and how much of it compiling."""
+
+    def __init__(self) -> None:
+        self._start, self._compiled = time.perf_counter(), compile_seconds()
+
+    def say(self, mechanism: wh.Mechanism) -> dict[str, float]:
+        """Say it if it was long; return it for JSON."""
+        waited = time.perf_counter() - self._start
+        compiled = compile_seconds() - self._compiled
+        solved = max((mechanism.build.seconds or 0.0) - compiled, 0.0)
+        if compiled >= _WORTH_SAYING_S:
+            say(
+                f"It took {waited:.0f} s in all, of which {compiled:.0f} s went into compiling the "
+                "solver. The compiled solver is kept for the next time."
+            )
+        elif waited - solved >= _WORTH_SAYING_S:
+            say(f"It took {waited:.0f} s in all, with all checks and the writing of the file.")
+        return {"waited_seconds": waited, "compile_seconds": compiled}
+
+
+def say_profile(who: wh.Profile) -> None:
+    """Say how many places there are and how large the area is."""
+    width, height = np.ptp(who.places.xy, axis=0)
+    extent = f"{len(who.places):,} places within {_extent(width)} x {_extent(height)} km"
+    off = who.places.projection_error
+    say(extent)
+    if off > _FAR_OFF:
+        say(f"Careful: the places are too far apart for a flat map: distances are {off:.0%} off")
+
+
+def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
+    """Say what a mechanism promises, what was checked and what it costs."""
+    built = mechanism.build
+    say()
+    if built.constraints is not None:
+        took = "" if built.seconds is None else f" in {built.seconds:.2f} s"
+        say(
+            f"  solved        {built.constraints:,} constraints, {built.variables:,} variables "
+            f"by {built.solver}{took}"
+        )
+    for note in built.notes:
+        say(f"  note          {note}")
+    if mechanism.verdict is None:
+        say("  privacy       no epsilon is promised")
+    else:
+        say(
+            f"  privacy       epsilon {mechanism.epsilon:.4g} {mechanism.epsilon_unit} holds "
+            f"for all {mechanism.verdict.ratios:,} ratios, checked one by one"
+        )
+    if built.stopped is not None:
+        why = _STOPPED.get(built.stopped, "early")
+        say(f"  stopped       {why}, with the best mechanism so far; its privacy is complete")
+    if (words := _optimum(built)) is not None:
+        say(f"  optimum       {words}")
+    say(f"  quality loss  a report is {km(facts['quality_loss_km'])} off on average")
+    error = facts["adversary_error_km"]
+    off = f"{km(error)} off on average"
+    if facts.get("adversary_error_unit", "km") != "km":
+        off = f"wrong {error:.1%} of the time"
+    say(f"  adversary     the best guess of an adversary who knows the prior is {off}")
+
+
+def _optimum(built: wh.Build) -> str | None:
+    """Say how near a mechanism is to the optimum; None where nothing is known."""
+    if built.gap is None or built.lower_bound_km is None:
+        return None
+    if built.gap <= _PROVED:
+        least, gap = km(built.lower_bound_km), max(built.gap, 0.0)
+        return f"proved: with this privacy, no loss is below {least} (gap {gap:.1e})"
+    if built.lower_bound_km <= 0:
+        return "not proved; how near this mechanism is to it is not known yet"
+    if (built.dilation or 1) > 1 and (built.program_gap or 1.0) <= _PROVED:
+        why = "the best for this dilation; with dilation 1"
+    else:
+        why = "not proved; with this privacy"
+    return (
+        f"{why}, the loss could be up to {built.gap:.1%} smaller, but not below "
+        f"{km(built.lower_bound_km)}"
+    )
+
+
+def solve_progress(now: Progress, tolerance: float) -> tuple[str, float]:
+    """Say how far a solve has come, the gap first, and which share of the way that is."""
+    reached = -math.log10(min(max(now.gap, 1e-12), 1.0))
+    words = f"gap {now.gap:.1e}, {km(now.loss)} off, step {now.iteration}"
+    return words, min(1.0, reached / -math.log10(min(tolerance, 0.1)))
