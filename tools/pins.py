@@ -1,4 +1,4 @@
-"""Pin every dependency by version and hash: `make pins` writes the four files anew.
+"""Pin every dependency by version and hash: `make pins` writes the five files again.
 
 A hash is of a file that was published under that version: pip refuses any other. No address of a
 registry is written. Versions that are pinned already are kept unless `--upgrade` is given.
@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,7 +26,7 @@ FILES = {  # what is in it, the extras of pyproject.toml, its groups
     ),
     "deploy/requirements.txt": ("All that a service needs to run", ("serve",), ()),
 }
-NODE = "requirements/node.txt"
+BUILD, NODE = "requirements/build.txt", "requirements/node.txt"
 
 
 def versions(file: Path) -> str:
@@ -64,11 +65,17 @@ def main() -> None:
     node = re.search(r'^NODE = "(.+)"', (ROOT / "hatch_build.py").read_text(), re.M)
     if node is None:
         sys.exit("hatch_build.py names no Node.js")
-    with tempfile.TemporaryDirectory() as place:
-        wanted = Path(place, "node.in")
-        wanted.write_text(node[1] + "\n")
-        text = compiled(str(wanted), node[1] + "\n")
-    (ROOT / NODE).write_text(_HEAD.format(what="Node.js, where the machine has none") + text)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    build = "\n".join(project["dependency-groups"]["build"])
+    for name, what, wanted, kept in (
+        (BUILD, "All that building the package needs, besides Node.js", build, everything),
+        (NODE, "Node.js, where the machine has none", node[1], node[1]),
+    ):
+        with tempfile.TemporaryDirectory() as place:
+            source = Path(place, "wanted.in")
+            source.write_text(wanted + "\n")
+            text = compiled(str(source), kept + "\n")
+        (ROOT / name).write_text(_HEAD.format(what=what) + text)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -47,15 +48,18 @@ def check_parquet(file: Path, columns: Sequence[str]) -> None:
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
         raise FormatError(_DAMAGED) from None
     values = 8 * max(3, len(columns)) * rows
-    if max(pages, values) > most or _checked_text_bytes(file, columns, rows, most) > most:
-        raise FormatError(unpacks_to_more(most))
+    with reading_parquet():
+        if max(pages, values) > most or _text_bytes(file, columns, rows, most) > most:
+            raise FormatError(unpacks_to_more(most))
 
 
-def _checked_text_bytes(file: Path, columns: Sequence[str], rows: int, most: int) -> int:
+@contextmanager
+def reading_parquet() -> Iterator[None]:
+    """Turn what polars raises for a file that it cannot read into a FormatError."""
     import polars as pl
 
     try:
-        return _text_bytes(file, columns, rows, most)
+        yield
     except (pl.exceptions.PolarsError, OSError):
         raise FormatError(_DAMAGED) from None
     except BaseException as wrong:

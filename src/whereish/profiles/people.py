@@ -78,17 +78,18 @@ class People:
 
     def _check_table(self) -> None:
         """Check the columns, and that it does not unpack to far more than it is."""
-        if not self._is_parquet:
-            unpacked_size(self._path)
-        names = self._scan().collect_schema().names()
-        if "user" not in names:
-            raise FormatError(
-                f"profiles must be a table with a column user, and {self._path} has none"
-            )
-        coordinate_columns(names)
-        self._columns = [name for name in names if name in NEEDED]
-        if self._is_parquet:
-            check_parquet(self._path, self._columns)
+        try:
+            if not self._is_parquet:
+                unpacked_size(self._path)
+            names = self._scan().collect_schema().names()
+            if "user" not in names:
+                raise FormatError("profiles must be a table with a column user, and this has none")
+            coordinate_columns(names)
+            self._columns = [name for name in names if name in NEEDED]
+            if self._is_parquet:
+                check_parquet(self._path, self._columns)
+        except FormatError as wrong:
+            raise FormatError(f"{self._path}: {wrong}") from None
 
     def _count_rows(self) -> int:
         import polars as pl

@@ -13,7 +13,7 @@ import numpy as np
 from whereish.errors import FormatError, InputError, column_names, described
 from whereish.files import unpacked_size
 from whereish.limits import MOST_PLACES
-from whereish.parquet import check_parquet
+from whereish.parquet import check_parquet, reading_parquet
 from whereish.places import Array, Places, normalised
 from whereish.profiles.profile import Profile
 
@@ -94,7 +94,7 @@ def _parquet_columns(file: Path, user: str | None) -> dict[str, list[Any]]:
     """Read what is needed of a Parquet table: these columns, and the rows of one person."""
     import polars as pl
 
-    try:
+    with reading_parquet():
         table = pl.scan_parquet(file, glob=False)
         names = table.collect_schema().names()
         coordinate_columns(names)
@@ -107,12 +107,6 @@ def _parquet_columns(file: Path, user: str | None) -> dict[str, list[Any]]:
             whose = _whose([] if known is None else known.collect()["user"].to_list(), user)
             table = table.filter(people == whose).drop("user")
         frame = table.head(MOST_PLACES + 1).collect()
-    except (pl.exceptions.PolarsError, OSError) as wrong:
-        raise FormatError(f"not a Parquet file ({type(wrong).__name__})") from None
-    except BaseException as wrong:
-        if type(wrong).__name__ == "PanicException":  # polars gives up on some damaged files
-            raise FormatError("not a Parquet file: it is damaged") from None
-        raise
     return {name: frame[name].to_list() for name in frame.columns}
 
 
