@@ -99,3 +99,13 @@ def forge(
     for name, change in (("mechanism", told), ("certificate", claimed)):
         texts[name] = json.dumps(json.loads(texts[name]) | (change or {}))
     path.write_bytes(pack(old | (arrays or {}), texts | (about or {})))
+
+
+def city_points(rows: int, seed: int = 0) -> Floats:
+    """Return locations in the embedded city, skewed: a few places have most of them."""
+    rng = np.random.default_rng(seed)
+    latlon = wh.embedded_city().places.latlon
+    assert latlon is not None
+    often = rng.dirichlet(np.full(len(latlon), 0.5))
+    at = latlon[rng.choice(len(latlon), rows, p=often)]
+    return at + rng.uniform(-0.003, 0.003, at.shape)

@@ -78,11 +78,11 @@ def test_points_are_projected_and_snapped_alike(file: Path) -> None:
     found = ask(file, points=points.tolist())
     xy = plane.to_xy(points)
     assert np.abs(np.array(found["projected"]) - xy).max() < 1e-6  # a millimetre, at 10,000 km
-    from whereish.release import locate
+    from whereish.release import snap
 
-    located = locate(mechanism.inputs, points)
+    snapped = snap(mechanism.inputs, points)
     for told, row, away, outside in zip(
-        found["points"], located.rows, located.snapped_km, located.outside, strict=True
+        found["points"], snapped.rows, snapped.snapped_km, snapped.outside, strict=True
     ):
         assert told["snappedKm"] == pytest.approx(away, abs=1e-6)
         assert told["outside"] == outside

@@ -1,4 +1,4 @@
-"""The paper's evaluation: its claims, its rows, and that a killed run goes on where it was."""
+"""The evaluation of the paper: its claims, its rows, and that an interrupted run continues."""
 
 from __future__ import annotations
 

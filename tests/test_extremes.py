@@ -1,4 +1,4 @@
-"""Where exp(eps d) is too large for a double: right numbers, and no warnings."""
+"""Values of eps d for which exp(eps d) overflows: right numbers, and no warnings."""
 
 from __future__ import annotations
 

@@ -315,7 +315,7 @@ def test_a_broken_mechanism_is_not_written(tmp_path: Path, monkeypatch: Any) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_released_mechanisms_survive_pickling_and_telling() -> None:
+def test_released_mechanisms_survive_pickling_and_other_metadata() -> None:
     mechanism = wh.exponential(PLACES, 1.0)
     again = pickle.loads(pickle.dumps(mechanism))
     assert (again.counts == mechanism.counts).all()

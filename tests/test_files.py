@@ -1,4 +1,4 @@
-"""Files: written whole, to where it was asked for, and through nobody else's links."""
+"""Files are written atomically, to the right place, and not through links of other users."""
 
 from __future__ import annotations
 

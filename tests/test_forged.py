@@ -206,7 +206,7 @@ def made_of(where: wh.Places, counts: Any, level: float) -> bytes:
     return forgeries.file_of(
         {**arrays, "counts": counts, "inputs": where.xy, "outputs": where.xy},
         {**told, "epsilon": level},
-        {**claimed, "epsilon": level, "largest_snap_km": where.reach_km},
+        {**claimed, "epsilon": level, "largest_snap_km": where.largest_snap_km},
     )
 
 

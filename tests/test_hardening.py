@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import strategies as some
 import whereish as wh
-from test_laplace import mass_by_rays
+from test_planar_laplace import mass_by_rays
 from whereish.cli import app
 
 GRID = some.grid(3, 2)

@@ -23,8 +23,10 @@ FLOORS = (
     {"errors", "limits", "parallel", "retries"},
     {"extras", "strict_json"},
     {
+        "compressed",
         "deadline",
         "files",
+        "units",
         "validated",
         "distributed",
         "distributed.cluster",

@@ -113,7 +113,7 @@ def test_files_with_equal_counts_are_equal_whatever_the_prior_was(data: st.DataO
         y = np.array(data.draw(st.lists(number, min_size=1, max_size=5)))
         zero = np.zeros(len(y), np.int32)
         proof = Proof(1.07, zero, zero, zero + 1, y)
-        mechanism = plain.telling(replace(plain.build, **found, notes=notes), proof)
+        mechanism = plain.with_metadata(replace(plain.build, **found, notes=notes), proof)
         arrays, text = unpack(mechanism_bytes(mechanism))
         certificate = json.loads(text["certificate"])
         del certificate["created"]

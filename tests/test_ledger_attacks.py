@@ -1,4 +1,4 @@
-"""A ledger that was edited, put back, cut off, or misled by a clock: never a refund."""
+"""A ledger that was edited, restored, truncated, or misled by a clock never refunds."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_ledger_and_key_of_another_are_refused(tmp_path: Path) -> None:
     with pytest.raises(wh.FormatError):
         Ledger(tmp_path / "l")
     shutil.copy(tmp_path / "other.key", tmp_path / "l.key")
-    with pytest.raises(wh.FormatError, match="another ledger than it was"):
+    with pytest.raises(wh.FormatError, match="another ledger than before"):
         ledger.spent(NOW)
     (tmp_path / "l").write_bytes(mine)
     with pytest.raises(wh.FormatError):
@@ -487,7 +487,7 @@ def test_no_sequence_of_clock_readings_gains_budget(
         # 3. Nothing was given back, and nothing was charged twice.
         assert sum(row.epsilon for row in charges.rows.values()) == total
         # 4. The lock that a wrong clock leaves is as long as what was drawn, and no longer.
-        assert charges.room_for(budget, period) - period <= total / budget + len(drawn) + 1
+        assert charges.first_affordable(budget, period) - period <= total / budget + len(drawn) + 1
 
 
 @pytest.mark.slow
@@ -557,7 +557,7 @@ def test_numbers_of_new_places_that_are_none(tmp_path: Path, wrong: object) -> N
 @pytest.mark.slow
 def test_many_processes_make_one_ledger_at_once(tmp_path: Path) -> None:
     code = (
-        "import sys; from whereish.release import Ledger\n"
+        "import sys; from whereish.device import Ledger\n"
         "ledger = Ledger(sys.argv[1], 100.0)\n"
         "ledger.spend('m', int(sys.argv[2]), 1.0, 1.8e9, lambda: 1)"
     )

@@ -1,4 +1,4 @@
-"""Time and memory: what is announced, and that a search which is stopped hands something over."""
+"""Time and memory limits: what is announced, and the result of an interrupted search."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ class TestTime:
         assert 0 < after < 1
         assert limits[0] == pytest.approx(2.0 - after, abs=1e-9)
 
-    def test_pairs_that_take_too_long_are_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        with pytest.raises(OutOfTimeError, match="pairs"):
+    def test_a_spanner_that_takes_too_long_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(OutOfTimeError, match="spanner"):
             spanner_of(wh.euclidean(GRID), 1.0, Deadline(-1.0))
         clock = Clock()
         monkeypatch.setattr("whereish.deadline.time", clock)
@@ -131,7 +131,7 @@ class TestTime:
         closed = wh.closed_form(GRID, PRIOR, 1.07)
         assert (built.matrix == closed.matrix).all()
         assert (built.build.stopped, built.build.gap) == ("time", 1.0)
-        assert "the time allowed was up while the pairs" in built.build.notes[-1]
+        assert "the time allowed was up while the spanner" in built.build.notes[-1]
         with pytest.raises(wh.SolveError, match="time allowed was up"):
             wh.optimal(GRID, PRIOR, 1.07, solver="highs-ipm", time_limit_s=10.0)
 

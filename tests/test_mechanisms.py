@@ -1,4 +1,4 @@
-"""Mechanisms: what they are, what they carry, and what bad input is told."""
+"""Mechanisms: their matrices and metadata, and the messages for bad arguments."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ GRID, PRIOR = some.grid(2, 2), [0.1, 0.2, 0.3, 0.4]
         (lambda: wh.planar_laplace_noise([[0, 0]], -1), "epsilon must be positive"),
         (
             lambda: wh.exponential(GRID, 1.0, wh.discrete(4), outputs=some.grid(1, 1)),
-            "must be numbers",
+            "must be indices",
         ),
         (lambda: wh.exponential(GRID, 1.0).then(np.ones((4, 4))), "rows must sum to 1"),
         (lambda: wh.exponential(GRID, 1.0).then(np.ones((3, 3)) / 3), "other must be 4 x n"),

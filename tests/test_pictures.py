@@ -1,4 +1,4 @@
-"""Pictures: whatever shape an area has, all that is written on them can be read."""
+"""Pictures: all text is readable, for an area of any shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places, the local plane, grids and metrics; and what bad ones are told."""
+"""Places, the local plane, grids and metrics; and the messages for bad arguments."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def changed(x: int, y: int, value: float) -> list[list[float]]:
         (lambda: wh.square_grid(0, 0, 1, 1, cell_km=(1e-3, 1e-3)), "larger cells"),
         (lambda: wh.square_grid(0, -170, 1, 170), "not a hemisphere"),
         (lambda: wh.geodesic(some.grid(2, 2)), "needs places on the earth"),
-        (lambda: wh.graph_metric(3, [[0, 1]], [1.0]), "no way from 0 to 2"),
+        (lambda: wh.graph_metric(3, [[0, 1]], [1.0]), "no path from 0 to 2"),
         (lambda: wh.graph_metric(2, [[0, 2]], [1.0]), "edges must name places from 0 to 1"),
         (
             lambda: wh.graph_metric(2, [[0, 1]], [0.0]),
@@ -150,7 +150,7 @@ def changed(x: int, y: int, value: float) -> list[list[float]]:
         (lambda: wh.discrete(0), "n must be a whole number"),
         (
             lambda: wh.greedy_spanner(changed(0, 1, 3.0), 1.1),
-            r"symmetric, and is another at \[0, 1\]",
+            r"symmetric, and differs at \[0, 1\]",
         ),
         (
             lambda: wh.greedy_spanner(changed(1, 1, 3.0), 1.1),

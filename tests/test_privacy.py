@@ -1,4 +1,4 @@
-"""The judge of privacy, judged: against exact arithmetic, and with planted bugs."""
+"""The check of privacy, against exact arithmetic and with planted bugs."""
 
 from __future__ import annotations
 

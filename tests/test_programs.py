@@ -1,4 +1,4 @@
-"""The programs as data: sizes, coefficients, and what their duals are."""
+"""The linear programs: their sizes, their coefficients and their duals."""
 
 from __future__ import annotations
 

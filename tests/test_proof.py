@@ -1,4 +1,4 @@
-"""What proves that nothing private is better, and what catches a wrong proof or answer."""
+"""Proofs of lower bounds: they hold, and a wrong proof or answer is detected."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ class TestClosedForm:
         assert 0.3 * optimum < built.build.lower_bound_km <= optimum * (1 + 1e-9)
         bound = exactly(built.proof, places, prior, wh.euclidean(places))
         assert bound == pytest.approx(built.build.lower_bound_km, rel=1e-11)
-        with pytest.raises(wh.InputError, match="promises none"):
+        with pytest.raises(wh.InputError, match="got one without"):
             wh.how_far(wh.optimal_privacy(places, prior, 0.5), prior)
 
     def test_stopped_it_is_never_worse_than_the_closed_form(self) -> None:

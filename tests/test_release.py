@@ -1,4 +1,4 @@
-"""What is released: integers that keep the promise in exact arithmetic, and their cost.
+"""Released counts: private in exact arithmetic, at a negligible cost.
 
 The judge is `checks.broken_counts`, which shares no code with the library.
 """

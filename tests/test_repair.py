@@ -1,4 +1,4 @@
-"""Repair: what it mends, what it costs, and what it refuses to hide."""
+"""Repair: what it corrects, what it costs, and what it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sequences of sticky reports tell: docs/theory/repeated-reports.md, by enumeration."""
+"""The privacy of sequences of sticky reports, by enumeration: docs/theory/repeated-reports.md."""
 
 from __future__ import annotations
 

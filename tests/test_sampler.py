@@ -1,4 +1,4 @@
-"""The sampler: the right distribution, from the system's randomness, and where one is."""
+"""The sampler: the right distribution, from the randomness of the system; and snapping."""
 
 from __future__ import annotations
 

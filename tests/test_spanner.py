@@ -1,4 +1,4 @@
-"""A spanner is a spanner: checked by the definition, not by a remembered output."""
+"""Spanners, checked by their definition."""
 
 from __future__ import annotations
 

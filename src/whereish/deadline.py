@@ -1,4 +1,4 @@
-"""A moment by which a search has to end: one object, handed down to all who work for it."""
+"""The deadline of a computation: one object that every step of it receives."""
 
 from __future__ import annotations
 
@@ -8,37 +8,43 @@ from whereish.errors import SolveError
 
 
 class OutOfTimeError(SolveError):
-    """The time is up before there is anything to hand over."""
+    """The time limit passed before there was a result."""
 
 
 class Deadline:
-    """So many seconds from now, or never."""
+    """A point in time on the monotonic clock.
+
+    Parameters
+    ----------
+    seconds
+        From now; None for no deadline.
+    """
 
     def __init__(self, seconds: float | None = None) -> None:
         self._end = float("inf") if seconds is None else time.perf_counter() + seconds
 
     @property
     def left(self) -> float:
-        """How many seconds are left; below 0 when it has passed."""
+        """Seconds left; negative once the deadline has passed."""
         return self._end - time.perf_counter()
 
     @property
     def seconds(self) -> float | None:
-        """How many seconds are left, at least a few nanoseconds; None if it never comes."""
+        """Seconds left as a time limit: at least 1e-9, or None for no deadline."""
         return None if self._end == float("inf") else max(self.left, 1e-9)
 
     @property
     def passed(self) -> bool:
-        """Whether the time is up."""
+        """Whether the deadline has passed."""
         return time.perf_counter() > self._end
 
     def earlier(self, seconds: float) -> Deadline:
-        """Return a deadline so much before this one."""
+        """Return a deadline that is this many seconds before this one."""
         other = Deadline()
         other._end = self._end - seconds
         return other
 
     def check(self, doing: str) -> None:
-        """Raise OutOfTimeError once it has passed."""
+        """Raise OutOfTimeError if the deadline has passed; `doing` says where."""
         if self.passed:
             raise OutOfTimeError(f"the time allowed was up {doing}")

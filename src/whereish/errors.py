@@ -3,14 +3,14 @@
 ::
 
     WhereishError                       anything this library raises on purpose
-    ├── InputError (a ValueError)       what was given cannot be used
-    │   └── FormatError                 a file is not what it should be
+    ├── InputError (a ValueError)       an argument cannot be used
+    │   └── FormatError                 a file has the wrong format or is damaged
     ├── SolveError                      no solver produced an answer
     ├── BudgetError                     a report would cost more than is left
-    └── GuaranteeError                  a promise of privacy did not hold; nothing is returned
+    └── GuaranteeError                  a privacy guarantee did not hold; nothing is returned
 
-A message says what must hold, what came and, where it helps, what to do next. Exit codes
-and HTTP statuses belong to the doors, not here.
+A message says what must hold, what came and, where it helps, what to do next. It never repeats
+a coordinate. The command line chooses the exit codes, the service the HTTP statuses.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class WhereishError(Exception):
 
 
 class InputError(WhereishError, ValueError):
-    """What was given cannot be used: the message names the field and the value.
+    """An argument cannot be used: the message names it and says what must hold.
 
     Attributes
     ----------
     field
-        Which part of a recipe it is, like ``prior[3]``, where it was one.
+        The part of a build specification that is wrong, like ``prior[3]``; None otherwise.
     """
 
     def __init__(self, message: str = "", field: str | None = None) -> None:
@@ -42,11 +42,11 @@ class InputError(WhereishError, ValueError):
 
 
 class FormatError(InputError):
-    """A file is not what it should be."""
+    """A file has the wrong format or is damaged."""
 
 
 class SolveError(WhereishError):
-    """No solver produced an answer: the message carries the solver's own words."""
+    """No solver produced an answer: the message quotes the solver."""
 
 
 class BudgetError(WhereishError):
@@ -54,13 +54,13 @@ class BudgetError(WhereishError):
 
 
 class GuaranteeError(WhereishError):
-    """A promise of privacy did not hold for the numbers at hand, so they are withheld."""
+    """A privacy guarantee did not hold for these numbers, so they are not returned."""
 
 
 def described(value: Any) -> str:
-    """Say for a message what came: a single number or a word as it is, all else by kind and size.
+    """Describe an argument for a message: a number or a short text as it is, else type and size.
 
-    Places, priors and points are personal, and may come where something else belongs.
+    Places, priors and points are personal data, and a caller may pass them by mistake.
 
     >>> described([48.85, 2.35]), described("exactly"), described(3.5)
     ('a list of 2', "'exactly'", '3.5')
@@ -83,7 +83,7 @@ def described(value: Any) -> str:
 
 
 def seems_data(name: str) -> bool:
-    """Whether what stands as the name of a column seems to be a value: the heading is missing.
+    """Whether the name of a column seems to be a value, because the header row is missing.
 
     >>> seems_data("lat_e7"), seems_data("48.8566"), seems_data("N 48.8566"), seems_data("")
     (False, True, True, True)
@@ -93,7 +93,7 @@ def seems_data(name: str) -> bool:
 
 
 def column_names(names: Sequence[str]) -> str:
-    """Show the names of columns, unless they are a row: a heading that is missing is a point."""
+    """List the names of columns, unless they seem to be a row of data: that may be a location."""
     if any(map(seems_data, names)):
         return "a first line that seems to be data, not names"
     return ", ".join(name[:40] for name in names[:12])

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from whereish.compressed import most_unpacked, unpacks_to_more
 from whereish.errors import FormatError
-from whereish.files import most_unpacked, unpacks_to_more
 
 _MAGIC = b"PAR1"
 _DAMAGED = "not a Parquet file, or a damaged one"

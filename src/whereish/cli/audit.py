@@ -11,7 +11,7 @@ from whereish.cli.options import AsJson, MechanismFile, Normalise, OtherPrior
 from whereish.cli.prior import load_with_prior
 from whereish.cli.sign import public_key_from
 from whereish.format import audit_file
-from whereish.plotting import km
+from whereish.units import km
 
 
 @command

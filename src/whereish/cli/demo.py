@@ -16,8 +16,9 @@ from whereish.cli.options import AsJson
 from whereish.cli.presentation import comparison_table
 from whereish.cli.words import level_in_words, saved
 from whereish.errors import InputError, SolveError
-from whereish.plotting import draw_comparison, draw_mechanism, km
+from whereish.plotting import draw_comparison, draw_mechanism
 from whereish.studies import Row, compare
+from whereish.units import km
 
 RATIO, WITHIN_KM, DILATION = 2.0, 0.65, 1.05
 

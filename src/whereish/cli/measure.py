@@ -11,10 +11,9 @@ from whereish.cli.console import command, emit, say
 from whereish.cli.options import AdversaryMetric, AsJson, MechanismFile, Normalise, OtherPrior
 from whereish.cli.presentation import facts_of, say_mechanism
 from whereish.cli.prior import load_with_prior
-from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.places import Array, metric_names, named_metric
-from whereish.plotting import km
+from whereish.units import km, length_km
 
 
 @command

@@ -12,9 +12,9 @@ from rich.table import Table
 import whereish as wh
 from whereish.cli.console import say
 from whereish.places import Array
-from whereish.plotting import km
 from whereish.solvers import Progress, compile_seconds
 from whereish.studies import Row
+from whereish.units import km
 
 _FAR_OFF = 1e-3
 _PROVED = 1e-4

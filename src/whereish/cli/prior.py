@@ -13,7 +13,7 @@ from whereish.cli.reading import read_who
 from whereish.errors import InputError
 from whereish.format import TELLS_PRIOR
 from whereish.places import Array
-from whereish.plotting import km
+from whereish.units import km
 
 # Longer than this is too long to wait for what a blur has cost.
 _SECONDS = 20.0
@@ -81,11 +81,11 @@ class Blurred:
         nothing: dict[str, Any] = dict.fromkeys(_OF_THE_BLURRED)
         build = replace(made.build, **nothing)
         if made.build.stopped is not None or (made.build.seconds or 0.0) > _SECONDS:
-            return cls(made.telling(build), None)
+            return cls(made.with_metadata(build), None)
         best, loss = solve(prior), wh.quality_loss(made, prior, quality)
         if best.build.stopped is not None:
-            return cls(made.telling(build), None)
-        return cls(made.telling(build), loss - wh.quality_loss(best, prior, quality))
+            return cls(made.with_metadata(build), None)
+        return cls(made.with_metadata(build), loss - wh.quality_loss(best, prior, quality))
 
     def in_words(self, share: float) -> str:
         """Say what a blur has cost."""

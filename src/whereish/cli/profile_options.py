@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import whereish as wh
-from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.limits import MOST_PLACES
 from whereish.places import as_whole
@@ -22,6 +21,7 @@ from whereish.profiles import (
     check_smooth,
 )
 from whereish.traces import check_zone
+from whereish.units import length_km
 
 _WINDOW_DAYS, _AT_LEAST, _TOP = 90, 20, 30  # of a group, as in the paper
 _CHOOSES_PLACES = ("places", "area", "radius", "cell", "h3", "districts", "group")

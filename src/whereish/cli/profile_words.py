@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import whereish as wh
 from whereish.cli.console import say, waiting
-from whereish.plotting import km
 from whereish.profiles import PersonalProfile, Step
+from whereish.units import km
 
 _FILES_SHOWN = 5
 _POOR = 0.8  # of the time covered: less is worth a hint

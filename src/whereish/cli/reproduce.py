@@ -15,7 +15,6 @@ import whereish as wh
 from whereish.cli.completion import one_of
 from whereish.cli.console import command, emit, say, waiting
 from whereish.cli.options import AsJson
-from whereish.cli.words import length_km
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number, as_whole
 from whereish.profiles import ALL_DAY, PERIODS, as_cell_km, as_period
@@ -29,6 +28,7 @@ from whereish.studies import (
     load_people,
 )
 from whereish.traces import cache_folder
+from whereish.units import length_km
 
 _QUICK = Design(
     epsilons=(0.5, 1.07, 2.0), dilations=(1.0, 1.05, 1.1, 1.2, 1.5, 2.0), sizes=(25,),

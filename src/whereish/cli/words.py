@@ -3,32 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number
-from whereish.plotting import km
-
-_LENGTH = re.compile(r"\s*([0-9.]+(?:e[-+]?[0-9]+)?)\s*(km|m)\s*", re.IGNORECASE)
-
-
-def length_km(text: str, name: str = "within") -> float:
-    """Read a length with its unit.
-
-    >>> length_km("650m"), length_km("0.65 km")
-    (0.65, 0.65)
-    """
-    match = _LENGTH.fullmatch(text)
-    try:
-        number = float(match.group(1)) if match else math.nan
-    except ValueError:
-        number = math.nan
-    if match is None or not math.isfinite(number) or number <= 0:
-        raise InputError(
-            f"{name} must be a length with its unit, like 650m or 0.65km, got {text!r}"
-        )
-    return number / 1000 if match.group(2).lower() == "m" else number
+from whereish.units import km, length_km
 
 
 def privacy_level(epsilon: float | None, ratio: float | None, within: str | None) -> float:

@@ -1,4 +1,4 @@
-"""DRAW: what runs where the true location is known: reporter, ledger, obfuscated tables."""
+"""DRAW: the code that handles true locations: reporter, privacy ledger, obfuscated tables."""
 
 from whereish.device.ledger import Entry, Ledger
 from whereish.device.ledger_file import PERIODS

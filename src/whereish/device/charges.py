@@ -1,17 +1,18 @@
-"""What has been charged to which period: the arithmetic of a ledger, without its file.
+"""The accounting of the privacy ledger: how much epsilon each period has been charged.
 
-A draw is charged to the period of its clock reading, and a period takes at most the budget. Clocks
-go wrong. Three rules hold for every sequence of readings, and docs/theory/repeated-reports.md has
-the argument:
+Every draw is charged to the period of the clock reading, and a period takes at most the budget.
+A clock may be wrong, so three rules hold for every sequence of readings. The proof is in
+docs/theory/repeated-reports.md.
 
-- A reading before the current period, by no more than `SLACK_S`, counts as the current period.
-- A reading further back is believed: the clock was ahead before. What was charged to periods after
-  it is charged to it and to those that follow, each filled up to the budget before the next.
-- A period that was charged once stays charged, whether its time has come or not.
+- A reading that is earlier than the current period by at most `SLACK_S` counts as the current
+  period.
+- A reading that is earlier by more is accepted: the clock was ahead before. The charges of all
+  later periods are then charged to this period and to those that follow, each up to the budget.
+- A charge of a period is never removed, even if that period is still in the future.
 
-So nothing is ever given back: each period is charged at most the budget for draws made in it, and
-whenever a draw is made in period p, all draws so far cost at most budget * (p - first + 1), where
-first is the earliest period that was ever charged.
+So no charge is ever refunded. Each period is charged at most the budget for draws made in it, and
+when a draw is made in period p, all draws so far cost at most budget * (p - first + 1), where first
+is the earliest period that was ever charged.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-SLACK_S = 31 * 86400.0  # a clock this much back waits; one further back is believed
+SLACK_S = 31 * 86400.0  # a clock that goes back by more than this is accepted
 
 
 @dataclass(frozen=True)
 class Charge:
-    """What a period has been charged.
+    """The charges of one period.
 
     Attributes
     ----------
     epsilon
-        Draws made in it, and debts from periods that a wrong clock had begun too early.
+        Of draws in this period, and of later periods that a wrong clock began too early.
     carried
-        What was charged to it and is now charged to earlier periods. It still blocks this one.
+        Charges of this period that are now charged to earlier ones. They still use its budget.
     reports
-        How many draws were made in it.
+        The number of draws in this period.
     """
 
     epsilon: Fraction = Fraction(0)
@@ -42,7 +43,7 @@ class Charge:
 
     @property
     def total(self) -> Fraction:
-        """All that blocks the budget of this period."""
+        """The part of the budget of this period that is used."""
         return self.epsilon + self.carried
 
 
@@ -52,11 +53,11 @@ class Charges:
     Parameters
     ----------
     budget
-        What a period takes.
+        Epsilon per period.
     period_s
-        Its length.
+        The length of a period in seconds.
     rows, current
-        What the file says: a `Charge` for each period, and the period of the last draw.
+        From the file: a `Charge` for each period, and the period of the last draw.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Charges:
         self.changed: set[int] = set()
 
     def at(self, now: float) -> int:
-        """Return the period that a reading of the clock belongs to."""
+        """Return the number of the period that a clock reading counts for."""
         reading = int(now // self.period_s)
         if self.current is None or reading >= self.current:
             return reading
@@ -75,17 +76,17 @@ class Charges:
         return self.current if ahead <= SLACK_S else reading
 
     def left(self, period: int) -> Fraction:
-        """Return what a period still takes."""
+        """Return the rest of the budget of a period."""
         return max(self.budget - self.rows.get(period, Charge()).total, Fraction(0))
 
-    def room_for(self, price: Fraction, period: int) -> int:
-        """Return the first period from this one on that takes a price."""
+    def first_affordable(self, price: Fraction, period: int) -> int:
+        """Return the first period, from this one on, whose rest of the budget covers a price."""
         while self.left(period) < price <= self.budget:
             period += 1
         return period
 
     def move_to(self, period: int) -> None:
-        """Make a period the current one; if it is an earlier one, carry over what came after."""
+        """Make a period the current one; if it is earlier, carry the charges of later ones over."""
         before, self.current = self.current, period
         if before is None or period >= before:
             return

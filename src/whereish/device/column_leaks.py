@@ -1,15 +1,15 @@
-"""Which columns of a table tell where its points are.
+"""Detect columns of a table that leak the true locations of its rows.
 
-A column tells if it can be read as the point (degrees, with minutes and seconds or without, in any
-power of ten; WKT, WKB, a geohash, an H3 cell), or if rows that are neighbours when the table is
-sorted by it lie nearer to each other than rows in a random order do. The second test needs no list
-of encodings: it finds any column whose order follows the points (projected coordinates, cell
-numbers, row numbers of a sorted table) and any whose equal values share a place (addresses,
-postcodes, names of stations).
+Two tests. First, a column leaks if its values can be decoded to the location: degrees, with or
+without minutes and seconds, in any power of ten; WKT, WKB, a geohash, an H3 cell. Second, it leaks
+if rows that are neighbours in the order of the column lie nearer to each other than rows in a
+random order (von Neumann's ratio). The second test needs no list of encodings: it finds columns
+whose order follows the locations (projected coordinates, cell numbers, row numbers of a sorted
+table), and columns whose equal values share a place (addresses, postcodes, names of stations).
 
-It finds no column that is unique to each row and keeps no order, such as a hash of the point, and
-none that tells for a few rows only. So a column is kept only if somebody has named it. One whose
-values hold more numbers than are looked at is refused.
+The tests do not find a column that is unique to each row and has no order, such as a hash of the
+location, nor one that leaks a few rows only. So a column is kept only if the caller names it. A
+column with more numbers per value than the tests examine is refused.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ import numpy as np
 
 from whereish.places import Array
 
-SAMPLE = 50_000  # rows that are looked at
-_SHARE = 0.1  # of the variance along some direction; what explains more is refused
+SAMPLE = 50_000  # rows that are examined
+_SHARE = 0.1  # of the variance along a direction; a column that explains more is refused
 _SIGMAS = 5.0
-_ENOUGH = 20  # rows; with fewer an order says nothing
+_FEWEST_ROWS = 20  # with fewer rows an order says nothing
 _MOST_NUMBERS = 64  # in one value; a column with more is refused
-_READ = 5_000  # rows whose numbers are compared with their points
-_NEAR = 0.006  # degrees: a number that stands at one place in the texts, with two decimals
-_NEARER = 0.0006  # one that may stand anywhere in them
+_READ = 5_000  # rows whose numbers are compared with their locations
+_NEAR = 0.006  # degrees: for a number at a fixed position in the text, with two decimals
+_NEARER = 0.0006  # degrees: for a number anywhere in the text
 _SCALES = (math.pi / 180, *(10.0**power for power in range(17)))
 _NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
-# What else the marks between digits may be: a decimal comma, marks of thousands, two numbers.
+# Marks between digits may be a decimal comma, separators of thousands, or separate two numbers.
 _READINGS = (None, (r"(\d),(\d)", "${1}.${2}"), (r"[.,'_](\d{3})", "${1}"), (r"[.,]", " "))
-_FORMS = {
+_ENCODINGS = {
     "WKT": r"(?i)^\s*(SRID=\d+;)?\s*(MULTI)?(POINT|LINESTRING|POLYGON)\s*Z?M?\s*\(",
     "GeoJSON": r"\"coordinates\"\s*:",
     "WKB": r"(?i)^(01[0-9a-f]{2}0000[0-9a-f]{2}|0000000[1-7]|0020000[0-9a-f]{2})[0-9a-f]{32,}$",
@@ -47,8 +47,8 @@ _FORMS = {
 _BASE32 = "0123456789bcdefghjkmnpqrstuvwxyz"
 
 
-class Sample:
-    """A random sample of rows: those with the least of the keys that are drawn for them."""
+class ReservoirSample:
+    """A uniform random sample of the rows of a stream: those with the smallest random keys."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = list(columns)
@@ -58,7 +58,7 @@ class Sample:
         self._rng = np.random.default_rng()
 
     def add(self, points: Array, frame: Any) -> None:
-        """Take the rows of a batch that have a point."""
+        """Add the rows of a batch that have a location."""
         import polars as pl
 
         known = np.isfinite(points).all(axis=1)
@@ -74,61 +74,61 @@ class Sample:
             self._keys = self._keys[least]
 
     def rows(self) -> tuple[Array, Any]:
-        """Return the points and the columns of the sample; None for the latter if it is empty."""
+        """Return the locations and the columns of the sample; no columns (None) if it is empty."""
         return self._points, self._frame
 
 
-def telling(frame: Any, columns: Sequence[str], points: Array) -> dict[str, str]:
-    """Return which of these columns tell the points, and in what way.
+def leaking_columns(frame: Any, columns: Sequence[str], points: Array) -> dict[str, str]:
+    """Return the columns that leak the locations, with the reason for each.
 
     Parameters
     ----------
     frame
         A polars table with the columns: a sample of the rows.
     points
-        (n, 2), the point of each row: latitude and longitude, or km in the plane.
+        (n, 2) true locations of the rows: latitude and longitude, or km in the plane.
     """
     found: dict[str, str] = {}
-    directions = _directions(points)
+    ranks, limits = _ranks_and_limits(points)
     for name in columns:
         series = frame[name]
         if len(series) > 1 and series.n_unique() == 1:
-            continue  # a constant tells nothing
-        reason = _reason(series, points)
+            continue  # a constant leaks nothing
+        reason = _readable_as(series, points)
         if reason is not None:
             found[name] = reason
             continue
-        share = max((_explained(key, *directions) for key in _keys(series)), default=0.0)
+        share = max((_explained(key, ranks, limits) for key in _sort_keys(series)), default=0.0)
         if share > 0:
             found[name] = f"its order or its equal values follow the points ({share:.0%})"
     return found
 
 
-def reads_as_points(frame: Any, columns: Sequence[str], points: Array) -> dict[str, str]:
-    """Return which of these columns can be read as the points, whatever else they follow."""
-    found = {name: _reason(frame[name], points) for name in columns}
+def encoded_columns(frame: Any, columns: Sequence[str], points: Array) -> dict[str, str]:
+    """Return the columns that encode the locations (the first test only), with the reasons."""
+    found = {name: _readable_as(frame[name], points) for name in columns}
     return {name: reason for name, reason in found.items() if reason is not None}
 
 
-def _reason(series: Any, points: Array) -> str | None:
-    """Say why a column is refused whatever it follows: it is read as the points, or too long."""
-    if _count(series) > _MOST_NUMBERS:
-        return f"its values hold more than {_MOST_NUMBERS} numbers, too many to look at"
-    form = _form(series, points)
-    return None if form is None else f"its values can be read as {form}"
+def _readable_as(series: Any, points: Array) -> str | None:
+    """Return why the first test refuses a column: it encodes the locations, or is too long."""
+    if _most_numbers(series) > _MOST_NUMBERS:
+        return f"its values hold more than {_MOST_NUMBERS} numbers, too many to examine"
+    encoding = _encoding(series, points)
+    return None if encoding is None else f"its values can be read as {encoding}"
 
 
-def _count(series: Any) -> int:
-    """Return how many numbers a value of a column can hold, at most."""
+def _most_numbers(series: Any) -> int:
+    """Return the largest number of numbers in a value of a column."""
     import polars as pl
 
     kind = series.dtype
     if isinstance(kind, pl.Struct):
-        return sum(_count(series.struct.field(name)) for name in series.struct.fields)
+        return sum(_most_numbers(series.struct.field(name)) for name in series.struct.fields)
     if isinstance(kind, pl.List | pl.Array):
         items = series if isinstance(kind, pl.List) else series.arr.to_list()
         longest = int(items.list.len().max() or 0)
-        return longest * _count(items.explode()) if longest else 0
+        return longest * _most_numbers(items.explode()) if longest else 0
     if kind == pl.Binary:
         series = series.bin.encode("hex")
     elif kind not in (pl.String, pl.Categorical, pl.Enum):
@@ -137,7 +137,7 @@ def _count(series: Any) -> int:
 
 
 def _items(series: Any) -> Iterator[Any]:
-    """Yield the first, second, ... item of each of some lists."""
+    """Yield the first, second, ... items of a column of lists."""
     import polars as pl
 
     items = series if isinstance(series.dtype, pl.List) else series.arr.to_list()
@@ -146,11 +146,11 @@ def _items(series: Any) -> Iterator[Any]:
         yield items.list.get(place, null_on_oob=True)
 
 
-def _directions(points: Array) -> tuple[list[Array], list[float]]:
-    """Rank the points along four directions, and say how far chance makes a column explain."""
+def _ranks_and_limits(points: Array) -> tuple[list[Array], list[float]]:
+    """Return the ranks of the locations along four directions, and the share due to chance."""
     from scipy.stats import rankdata
 
-    if len(points) < _ENOUGH:
+    if len(points) < _FEWEST_ROWS:
         return [], []
     ranks = [rankdata(points[:, side]) for side in (0, 1)]
     along = [*ranks, rankdata(ranks[0] + ranks[1]), rankdata(ranks[0] - ranks[1])]
@@ -158,46 +158,46 @@ def _directions(points: Array) -> tuple[list[Array], list[float]]:
     rng = np.random.default_rng()
     limits = []
     for line in along:
-        chance = [_ratio(line[rng.permutation(len(line))]) for _ in range(20)]
+        chance = [_von_neumann_ratio(line[rng.permutation(len(line))]) for _ in range(20)]
         limits.append(max(_SHARE, _SIGMAS * float(np.std(chance))))
     return along, limits
 
 
-def _ratio(line: Array) -> float:
-    """Return von Neumann's ratio: 1 for a random order, near 0 where neighbours are alike."""
+def _von_neumann_ratio(line: Array) -> float:
+    """Return von Neumann's ratio: 1 for a random order, near 0 if neighbours are similar."""
     return float(np.square(np.diff(line)).mean() / (2 * line.var(ddof=1)))
 
 
 def _explained(key: Array, along: list[Array], limits: list[float]) -> float:
-    """Return how much of the points the order of some keys explains; 0 if chance may have."""
+    """Return the share of the variance that an order explains; 0 if it may be due to chance."""
     known = np.isfinite(key)
-    if known.sum() < _ENOUGH:
+    if known.sum() < _FEWEST_ROWS:
         return 0.0
-    shuffled = np.random.default_rng().permutation(np.flatnonzero(known))  # ties in any order
+    shuffled = np.random.default_rng().permutation(np.flatnonzero(known))  # ties at random
     order = shuffled[np.argsort(key[shuffled], kind="stable")]
     most = 0.0
     for line, limit in zip(along, limits, strict=True):
         sorted_line = line[order]
         if np.ptp(sorted_line) > 0:
-            share = 1 - _ratio(sorted_line)
-            # Fewer rows than the limit was found for: chance explains more.
+            share = 1 - _von_neumann_ratio(sorted_line)
+            # With fewer rows than the limit was estimated for, chance explains more.
             if share > limit * math.sqrt(len(line) / len(order)):
                 most = max(most, share)
     return most
 
 
-def _keys(series: Any) -> Iterator[Array]:
-    """Yield the orders a column has: of its values, and of the numbers that are in them."""
+def _sort_keys(series: Any) -> Iterator[Array]:
+    """Yield the keys that a column can be sorted by: its values, and the numbers in them."""
     import polars as pl
 
     kind = series.dtype
     if isinstance(kind, pl.Struct):
         for name in series.struct.fields:
-            yield from _keys(series.struct.field(name))
+            yield from _sort_keys(series.struct.field(name))
         return
     if isinstance(kind, pl.List | pl.Array):
         for item in _items(series):
-            yield from _keys(item)
+            yield from _sort_keys(item)
         return
     if kind == pl.Object or kind == pl.Null:
         return
@@ -214,7 +214,7 @@ def _keys(series: Any) -> Iterator[Array]:
 
 
 def _numbers(text: Any, limit: int) -> Iterator[Array]:
-    """Yield the first, second, ... number in each of some texts."""
+    """Yield the first, second, ... numbers of a column of texts."""
     import polars as pl
 
     parts = text.str.extract_all(_NUMBER)
@@ -231,7 +231,7 @@ def _floats(series: Any) -> Array:
 
 
 def _doubles(series: Any) -> Iterator[Array]:
-    """Yield the two coordinates of points in WKB: the last 16 bytes."""
+    """Yield the two coordinates of points in WKB, which are the last 16 bytes."""
     for order in ("<dd", ">dd"):
         pairs = np.full((len(series), 2), np.nan)
         for row, value in enumerate(series):
@@ -241,24 +241,24 @@ def _doubles(series: Any) -> Iterator[Array]:
         yield from (np.where(np.abs(side) < 1e9, side, np.nan) for side in pairs.T)
 
 
-def _form(series: Any, points: Array) -> str | None:
-    """Say as what the values of a column can be read as the points, if most of them can."""
+def _encoding(series: Any, points: Array) -> str | None:
+    """Return the encoding of the locations in most values of a column; None if there is none."""
     import polars as pl
 
     kind = series.dtype
     if isinstance(kind, pl.Struct):
-        forms = (_form(series.struct.field(name), points) for name in series.struct.fields)
-        return next((form for form in forms if form), None)
+        found = (_encoding(series.struct.field(name), points) for name in series.struct.fields)
+        return next((encoding for encoding in found if encoding), None)
     if kind in (pl.Object, pl.Null, pl.Boolean):
         return None
     if kind.is_temporal():
-        # The number behind a time is compared closely: lest a week be taken for a longitude.
-        return _time_form(series, points)
+        # Compared with a smaller tolerance: the number of a week is not a longitude.
+        return _time_encoding(series, points)
     if isinstance(kind, pl.List | pl.Array):
         items = series if isinstance(kind, pl.List) else series.arr.to_list()
         if items.dtype.inner.is_nested() or items.dtype.inner == pl.Binary:
-            parts = (_form(item, points) for item in _items(items))
-            return next((form for form in parts if form), None)
+            found = (_encoding(item, points) for item in _items(items))
+            return next((encoding for encoding in found if encoding), None)
         series = items.cast(pl.List(pl.String)).list.join(" ", ignore_nulls=True)
     elif kind == pl.Binary:
         series = series.bin.encode("hex")
@@ -266,9 +266,9 @@ def _form(series: Any, points: Array) -> str | None:
     known = text.is_not_null().to_numpy()
     if not known.any():
         return None
-    for form, pattern in _FORMS.items():
+    for encoding, pattern in _ENCODINGS.items():
         if 5 * int(text.str.contains(pattern).sum()) >= 4 * int(known.sum()):
-            return form
+            return encoding
     if kind.is_integer() or kind == pl.String:
         cells = series.cast(pl.UInt64, strict=False)
         if 5 * int(((cells // 2**59) == 1).sum()) >= 4 * int(known.sum()):
@@ -280,24 +280,24 @@ def _form(series: Any, points: Array) -> str | None:
     return "a geohash" if 5 * sum(hashes) >= 4 * len(few) else None
 
 
-def _time_form(series: Any, points: Array) -> str | None:
-    """Say whether times, their parts or the numbers behind them are coordinates of the points."""
+def _time_encoding(series: Any, points: Array) -> str | None:
+    """Return "a coordinate" if times, their parts or their numbers are coordinates; else None."""
     import polars as pl
 
     known = series.is_not_null().to_numpy()
     if not known.any():
         return None
     written = series.to_physical() if isinstance(series.dtype, pl.Duration) else series
-    behind = _floats(series.to_physical())[known, None]
+    physical = _floats(series.to_physical())[known, None]
     if _are_coordinates(written.cast(pl.String), known, points) or _match(
-        behind, points[known], _SCALES, _NEAR / 100
+        physical, points[known], _SCALES, _NEAR / 100
     ):
         return "a coordinate"
     return None
 
 
 def _are_coordinates(text: Any, known: Any, points: Array) -> bool:
-    """Whether the texts hold a coordinate of their point, in a usual way of writing it."""
+    """Whether the texts hold a coordinate of their location, in a usual notation."""
     rows = np.flatnonzero(known)
     if len(rows) > _READ:
         rows = np.sort(np.random.default_rng().choice(rows, _READ, replace=False))
@@ -316,17 +316,17 @@ def _are_coordinates(text: Any, known: Any, points: Array) -> bool:
 
 
 def _sexagesimal(numbers: Array) -> Iterator[Array]:
-    """Read numbers as degrees, minutes and seconds: in several numbers, or packed in one."""
+    """Yield the degrees of sexagesimal angles: in two or three numbers, or packed in one."""
     nothing = np.full((len(numbers), 1), np.nan)
     second = np.hstack([numbers[:, 1:], nothing])
     third = np.hstack([second[:, 1:], nothing])
     with np.errstate(invalid="ignore", over="ignore"):
-        whole, part = np.divmod(numbers, 100)  # ddmm.mmmm
-        degrees, minutes = np.divmod(whole, 100)  # ddmmss.ss
+        hundreds, rest = np.divmod(numbers, 100)  # ddmm.mmmm
+        degrees, minutes = np.divmod(hundreds, 100)  # ddmmss.ss
     zero = np.zeros_like(numbers)
     for place in (
-        (numbers, second, zero), (numbers, second, third), (whole, part, zero),
-        (degrees, minutes, part),
+        (numbers, second, zero), (numbers, second, third), (hundreds, rest, zero),
+        (degrees, minutes, rest),
     ):  # fmt: skip
         with np.errstate(invalid="ignore", over="ignore"):
             angle = (place[0] <= 180) & (place[1] < 60) & (place[2] < 60)
@@ -334,14 +334,14 @@ def _sexagesimal(numbers: Array) -> Iterator[Array]:
 
 
 def _match(numbers: Array, points: Array, scales: Sequence[float], near: float) -> bool:
-    """Whether four in five rows have a coordinate of their point among their numbers.
+    """Whether four in five rows hold a coordinate of their location.
 
-    Signs are not compared: west may be a letter.
+    Signs are not compared: west may be written as a letter.
     """
     most, goal = 4 * len(points), np.abs(points)
     nearer = min(near, _NEARER)
     for scale in scales:
-        # Next to 0 degrees any number is near in a large unit.
+        # Close to 0 degrees, any number is near in a large unit.
         usable = (goal > near) | (scale == 1.0)
         anywhere = np.zeros(len(points), bool)
         for number in np.abs(numbers.T):
@@ -356,7 +356,7 @@ def _match(numbers: Array, points: Array, scales: Sequence[float], near: float) 
 
 
 def _is_geohash(value: str, point: Array) -> bool:
-    """Whether a text of five letters or more is the geohash of a point, or next to it."""
+    """Whether a text of 5 to 12 letters is the geohash of a location or of a cell next to it."""
     word = value.strip().lower()
     if not 5 <= len(word) <= 12 or any(letter not in _BASE32 for letter in word):
         return False

@@ -1,8 +1,9 @@
-"""A ledger of what reports have cost: a small SQLite file that never refunds.
+"""The privacy ledger: a small SQLite file with the epsilon that reports have cost.
 
-Before a report is handed over its cost is on the disk. Somebody who is killed in between has paid
-for a report that nobody saw, never the other way round. In one period the same place gets the same
-report again, for nothing: that is what defeats averaging (docs/theory/repeated-reports.md).
+The cost of a report is on disk before the report is returned. A process that is killed in between
+has paid for a report that nobody saw, never the reverse. Within a period a place always gets the
+same report, and only the first one is charged: this prevents an adversary from averaging
+independent reports (docs/theory/repeated-reports.md).
 """
 
 from __future__ import annotations
@@ -19,33 +20,34 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from whereish.device.ledger_file import PERIODS, Books, Terms
-from whereish.device.ledger_key import WAY_OUT, LedgerKey
+from whereish.device.charges import Charges
+from whereish.device.ledger_file import PERIODS, LedgerTransaction, Terms
+from whereish.device.ledger_key import RECOVERY, LedgerKey
 from whereish.errors import BudgetError, FormatError, InputError, described
 from whereish.places import as_number
 
 _NO_BUDGET = (
-    "budget must be given for a new ledger, got none: ask for it in new places a period, like "
+    "budget must be given for a new ledger, got none: give it as new places per period, like "
     "new_places=3 (--new-places 3)"
 )
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A report and what the ledger says after it.
+    """A report, and the state of the ledger after it.
 
     Attributes
     ----------
     output
-        The number of the place that is reported.
+        The index of the reported place.
     fresh
-        Whether it was drawn now, or is the same as before in this period.
+        Whether it was drawn now; False if this place was reported before in this period.
     cost, spent, budget
-        Epsilon of this report, of this period so far, and what may be spent in a period.
+        Epsilon of this report, of this period so far, and of a whole period.
     new_places_left
-        How many more places can be drawn for in this period, at this mechanism's cost.
+        The number of new places that this period still allows, at the cost of this mechanism.
     period_ends
-        When the period ends, in seconds since 1970.
+        The end of the period, in seconds since 1970.
     """
 
     output: int
@@ -58,20 +60,20 @@ class Entry:
 
 
 class Ledger:
-    """A ledger in a file, made when there is none, with its key in another beside it.
+    """A privacy ledger in a file, with its key in a second file. A missing one is created.
 
     Parameters
     ----------
     path
         The file; only its owner may read it. ``PATH.key`` authenticates it.
     budget
-        Epsilon that may be spent in a period; a Fraction is kept as it is, a float as the decimal
-        number that it is written as. Kept in the file: needed only the first time.
+        Epsilon per period, exact: a Fraction, or a float that means its decimal representation.
+        It is stored in the file, and needed only for a new ledger.
     period
         "hour", "day" or "week".
     unit
-        What the epsilons are per: those of different metrics do not add up. None is what the
-        ledger says.
+        The unit of epsilon: those of different metrics cannot be added. None accepts the unit of
+        the ledger.
     """
 
     def __init__(
@@ -87,22 +89,22 @@ class Ledger:
             raise InputError(f"period must be one of {', '.join(PERIODS)}, got {described(period)}")
         exact = None if budget is None else _exact("budget", budget)
         try:
-            self.path = Path(path).resolve()  # and never ":memory:"
+            self.path = Path(path).resolve()  # absolute, so never ":memory:"
         except (OSError, ValueError, RuntimeError) as wrong:
             raise InputError(f"ledger must be the name of a file, got {described(path)}") from wrong
         self._key = LedgerKey(self.path)
         self._identity: bytes | None = None
-        asked = None if period is None else PERIODS[period]
-        new = None if exact is None else Terms(exact, asked or PERIODS["day"], unit or "per km")
-        with self._open(new, make=True) as books:
-            self.terms = books.terms
-            self._identity = hashlib.sha256(books.key).digest()
+        period_s = None if period is None else PERIODS[period]
+        new = None if exact is None else Terms(exact, period_s or PERIODS["day"], unit or "per km")
+        with self._open(new, make=True) as ledger:
+            self.terms = ledger.terms
+            self._identity = hashlib.sha256(ledger.key).digest()
         self.budget, self.period_s, self.unit = (
             float(self.terms.budget), self.terms.period_s, self.terms.unit,
         )  # fmt: skip
         for name, given, kept in (
             ("budget", exact, self.terms.budget),
-            ("period", asked, self.period_s),
+            ("period", period_s, self.period_s),
             ("epsilon", unit, self.unit),
         ):
             if given is not None and given != kept:
@@ -115,34 +117,40 @@ class Ledger:
     def spend(
         self, mechanism: str, place: int, cost: float, now: float, draw: Callable[[], int]
     ) -> Entry:
-        """Return this period's report for a place, drawing and paying for it if there is none.
+        """Return the report of a place in this period; draw and charge it if there is none yet.
 
         Parameters
         ----------
         mechanism
-            A digest: reports of another mechanism are other reports.
+            The digest of the mechanism: each mechanism has its own reports.
+        place
+            The index of the true place.
+        cost
+            Epsilon of a draw.
         now
-            Seconds since the epoch. A clock that goes back does not bring back a period.
+            Seconds since 1970. A clock that goes back does not refund a period.
+        draw
+            Returns the index of the reported place; called only if the budget allows it.
 
         Raises
         ------
         BudgetError
-            If it would cost more than is left. Nothing is drawn.
+            If the cost exceeds the rest of the budget. Nothing is drawn.
         """
         now = _time(now)
         cost = as_number("cost", cost)
         price = Fraction(repr(cost))
-        with self._open() as books:
-            period = books.follow(now)
-            charges = books.charges
-            output, fresh = books.sticky.get((mechanism, place)), False
+        with self._open() as ledger:
+            period = ledger.advance_to(now)
+            charges = ledger.charges
+            output, fresh = ledger.sticky.get((mechanism, place)), False
             if output is None:
-                # Exactly, in the decimal numbers that people gave: no report is squeezed in.
+                # Compared as exact fractions: rounding never allows one report more.
                 if price > charges.left(period):
-                    raise BudgetError(self._refusal(books, period, cost, price))
+                    raise BudgetError(self._refusal(charges, period, cost, price))
                 output, fresh = draw(), True
-                # On return from here the cost is on the disk, twice; before it, nothing is told.
-                books.commit(period, cost, (mechanism, place), output)
+                # The cost is on disk, in both files, before the report is returned.
+                ledger.commit(period, cost, (mechanism, place), output)
             left = charges.left(period)
             return Entry(
                 output,
@@ -155,14 +163,13 @@ class Ledger:
             )
 
     def spent(self, now: float) -> float:
-        """Return what has been spent in the period of this time, or the last one seen."""
-        now = _time(now)
-        with self._open() as books:
-            books.move_to(period := books.charges.at(now))
-            return float(books.charges.budget - books.charges.left(period))
+        """Return the epsilon that has been spent in the period of this time."""
+        with self._open() as ledger:
+            ledger.move_to(period := ledger.charges.at(_time(now)))
+            return float(ledger.charges.budget - ledger.charges.left(period))
 
     def left(self, now: float, cost: float | None = None) -> tuple[float, int | None, float]:
-        """Return what is left in the period of this time.
+        """Return the rest of the budget in the period of this time.
 
         Returns
         -------
@@ -170,62 +177,59 @@ class Ledger:
             Epsilon; the number of new places at this cost each, if one is given; and the end of
             the period, in seconds since 1970.
         """
-        now = _time(now)
-        with self._open() as books:
-            period = books.charges.at(now)
-            books.move_to(period)
-            left = books.charges.left(period)
+        with self._open() as ledger:
+            ledger.move_to(period := ledger.charges.at(_time(now)))
+            left = ledger.charges.left(period)
             new = None if cost is None else left // Fraction(repr(as_number("cost", cost)))
             return float(left), new, (period + 1) * self.period_s
 
     def reset_clock(self, now: float) -> float:
-        """Believe that it is this time, although the ledger has seen later ones.
+        """Set the clock of the ledger back to this time, after a clock that was ahead.
 
-        What was spent in later periods is charged to this one and to those that follow it: nothing
-        is given back. Needed for a clock that was ahead by up to 31 days; one that was further
-        ahead is found out without.
+        The charges of later periods are charged to this one and to those that follow it: nothing
+        is refunded. It is needed for a clock that was ahead by up to 31 days; a larger difference
+        is corrected without it.
 
         Returns
         -------
         float
-            When there is something to spend again: the beginning of a period, or `now`.
+            The time from which the budget allows a report: the start of a period, or `now`.
         """
         now = _time(now)
-        with self._open() as books:
-            charges, reading = books.charges, int(now // self.period_s)
+        with self._open() as ledger:
+            charges, reading = ledger.charges, int(now // self.period_s)
             if charges.current is not None and reading < charges.current:
-                books.move_to(reading)
-                books.commit(reading, 0.0)
+                ledger.move_to(reading)
+                ledger.commit(reading, 0.0)
             period = charges.at(now)
             while charges.left(period) <= 0:
                 period += 1
             return max(now, period * self.period_s)
 
-    def _refusal(self, books: Books, period: int, cost: float, price: Fraction) -> str:
-        charges = books.charges
+    def _refusal(self, charges: Charges, period: int, cost: float, price: Fraction) -> str:
         left = float(charges.left(period))
-        words = (
+        refusal = (
             f"no new place is left: one costs epsilon {cost:g}, and {left:g} of {self.budget:g} "
             f"is left in this period, {_when(period, self.period_s)}: nothing was reported"
         )
         if price > charges.budget:
-            return f"{words}. This budget is less than one report costs: it allows none"
-        later = charges.room_for(price, period)
+            return f"{refusal}. This budget is less than one report costs: it allows none"
+        later = charges.first_affordable(price, period)
         if later > period + 1:
             return (
-                f"{words}. The ledger's clock was ahead, and what was spent then is paid back in "
+                f"{refusal}. The ledger's clock was ahead, and what was spent then is paid back in "
                 f"{later - period} periods, the last of {_when(later - 1, self.period_s)}"
             )
-        return words
+        return refusal
 
     @contextmanager
-    def _open(self, new: Terms | None = None, make: bool = False) -> Iterator[Books]:
-        """Open the file in a transaction; what is not committed never was."""
+    def _open(self, new: Terms | None = None, make: bool = False) -> Iterator[LedgerTransaction]:
+        """Open the file in a transaction, which is rolled back unless it is committed."""
         try:
             if make:
-                self._begin(new)
+                self._create_file(new)
             elif self.path.stat().st_size == 0:
-                raise FormatError(f"{self.path} is empty: it was a ledger once. {WAY_OUT}")
+                raise FormatError(f"{self.path} is empty: it was a ledger once. {RECOVERY}")
             before = self.path.stat()
             file = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
         except FileNotFoundError:
@@ -240,10 +244,10 @@ class Ledger:
             file.execute("BEGIN IMMEDIATE")
             if not os.path.samestat(before, self.path.stat()):
                 raise FormatError(f"{self.path} was replaced while it was opened: try again")
-            books = Books(file, self.path, self._key, new if make else None)
-            if self._identity not in (None, hashlib.sha256(books.key).digest()):
-                raise FormatError(f"{self.path} is another ledger than it was. {WAY_OUT}")
-            yield books
+            ledger = LedgerTransaction(file, self.path, self._key, new if make else None)
+            if self._identity not in (None, hashlib.sha256(ledger.key).digest()):
+                raise FormatError(f"{self.path} is another ledger than before. {RECOVERY}")
+            yield ledger
         except sqlite3.Error as wrong:
             raise FormatError(f"ledger {self.path} cannot be used: {wrong}") from None
         except OSError as wrong:
@@ -251,15 +255,15 @@ class Ledger:
         except (ValueError, TypeError, ArithmeticError) as wrong:
             if isinstance(wrong, InputError):
                 raise
-            raise FormatError(f"ledger {self.path} holds something that is no ledger's") from None
+            raise FormatError(f"ledger {self.path} holds values that no ledger has") from None
         finally:
             if file.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     file.execute("ROLLBACK")
             file.close()
 
-    def _begin(self, new: Terms | None) -> None:
-        """Make an empty file for a new ledger, and its key first; refuse to begin one anew."""
+    def _create_file(self, new: Terms | None) -> None:
+        """Create the key and an empty file for a new ledger; refuse if one has been used here."""
         here = self.path.exists()
         if here and self.path.stat().st_size > 0:
             return
@@ -269,14 +273,14 @@ class Ledger:
             self._key.make()
         if not self._key.exists():
             raise FormatError(
-                f"{self.path} is empty: it is no ledger, or was one once; remove it to begin "
+                f"{self.path} is empty: it is no ledger, or was one once; delete it to begin "
                 "a new one"
             )
-        # Intent 0: nothing was ever spent. Somebody was killed before the ledger was made.
+        # With intent 0 nothing was ever spent: a process was killed before it made the ledger.
         if self._key.read()[1].number > 0:
             state = "is empty" if here else "is gone"
             raise FormatError(
-                f"ledger {self.path} {state}, but its key is here: it has been used. {WAY_OUT}"
+                f"ledger {self.path} {state}, but its key is here: it has been used. {RECOVERY}"
             )
         if new is None:
             raise InputError(_NO_BUDGET)
@@ -302,7 +306,7 @@ def _time(now: Any) -> float:
 
 
 def _when(period: int, period_s: float) -> str:
-    """Say when a period ends: in UTC, as periods are."""
+    """Describe the end of a period, in UTC."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
         end = datetime.fromtimestamp((period + 1) * period_s, UTC)
         return f"which ends {end:%Y-%m-%d %H:%M} UTC"

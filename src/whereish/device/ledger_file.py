@@ -1,12 +1,11 @@
-"""What is in the file of a ledger: rows that are authenticated one by one and as a whole.
+"""The SQLite file of a privacy ledger: rows with a MAC each, and a MAC over all of them.
 
-Why an interruption neither refunds nor locks anybody out. Every change n of what was spent is an
-intent: (n, period, cost). It goes to the key's file first, and is synced; then the ledger commits
-the state after n. Both happen under SQLite's lock, so the ledger is at K or K - 1 when the key is
-at K. At K, all is well. At K - 1, somebody was stopped in between (or the ledger alone was put
-back by one step): the intent is applied to the ledger before anything else, and is paid for. So
-the charges of an accepted ledger are always those of intents 1 to K, whatever was put back, as
-long as the key's file was not. A ledger at any other number is refused.
+Crash safety. Every change n is an intent (n, period, cost). The intent is first written to the key
+file and synced; then the ledger commits the state after change n. Both happen under the lock of
+SQLite, so when the key is at change K, the ledger is at K or K - 1. At K - 1 the process was
+stopped in between (or the ledger alone was restored from one change before): the pending intent is
+replayed, and charged, before anything else. So the charges of an accepted ledger are always those
+of intents 1 to K, as long as the key file is not restored. A ledger at any other number is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from whereish.device.charges import Charge, Charges
-from whereish.device.ledger_key import WAY_OUT, Intent, LedgerKey, check_private, mac
+from whereish.device.ledger_key import RECOVERY, Intent, LedgerKey, check_private, mac
 from whereish.errors import FormatError, InputError
 
 PERIODS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
@@ -39,22 +38,22 @@ _TABLES = {
 
 @dataclass(frozen=True)
 class Terms:
-    """What was agreed when a ledger was made."""
+    """What a ledger fixes when it is created: budget, period and unit of epsilon."""
 
     budget: Fraction
     period_s: float
     unit: str
 
 
-class Books:
-    """An opened ledger, read and verified, in a transaction.
+class LedgerTransaction:
+    """An open ledger in a transaction, read and verified.
 
     Parameters
     ----------
     file
         A connection that holds the lock.
     new
-        The terms of a ledger that is made now.
+        The terms of a ledger that is created now; None for one that exists.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class Books:
             check_private(path)
             self.key, intent = key.read()
             if intent.number > 0:
-                raise FormatError(f"{path} is empty, but its key has been used. {WAY_OUT}")
+                raise FormatError(f"{path} is empty, but its key has been used. {RECOVERY}")
             self._create(new, {}, None, {})
         elif tables == 0 or version not in (1, _VERSION):
             raise FormatError(f"{path} is not a ledger, or one of another version")
@@ -80,32 +79,32 @@ class Books:
         self.key, self._intent = key.read()
         self._read()
         if self._number + 1 == self._intent.number:
-            self._finish_what_was_begun()
+            self._replay_pending()
         if self._number != self._intent.number:
             raise FormatError(
                 f"ledger {path} and its key do not belong together: the ledger is at change "
                 f"{self._number}, the key at {self._intent.number}. One of them is an older copy. "
-                f"{WAY_OUT}"
+                f"{RECOVERY}"
             )
 
     def move_to(self, period: int) -> None:
-        """Make a period the current one, here and not yet in the file."""
+        """Make a period the current one, in memory only."""
         if self.charges.current is None or period > self.charges.current:
-            # Where somebody was in an earlier period is nobody's business, the ledger's included.
+            # The reports of an earlier period are deleted: they say where somebody was.
             self.sticky = {}
         self.charges.move_to(period)
 
-    def follow(self, now: float) -> int:
-        """Move to the period of a reading of the clock, and return it.
+    def advance_to(self, now: float) -> int:
+        """Move to the period of a clock reading, and return it.
 
-        If the clock was ahead before, that is put on the disk at once: a debt is paid back from
-        then on, whether or not there is a report.
+        If the clock was ahead before, the correction is written to disk at once: the debt is
+        repaid from then on, whether or not there is a report.
         """
         while self.charges.current is not None and self.charges.at(now) < self.charges.current:
             back = self.charges.at(now)
             self.move_to(back)
             self.commit(back, 0.0)
-            self._begin_again()
+            self._reopen()
         period = self.charges.at(now)
         self.move_to(period)
         return period
@@ -113,14 +112,14 @@ class Books:
     def commit(
         self, period: int, cost: float, at: tuple[str, int] | None = None, output: int = 0
     ) -> None:
-        """Put a change on the disk: the key's file first, then this one.
+        """Write a change to disk: first the intent to the key file, then the ledger.
 
         Parameters
         ----------
         period, cost
-            Where the books have been moved to, and what a draw costs; 0 if there is none.
+            The current period, and the cost of a draw; 0 without one.
         at, output
-            The mechanism and the place of the draw, and what was drawn.
+            The mechanism and the place of the draw, and the reported output.
         """
         intent = Intent(self._number + 1, period, cost)
         self._key_file.write(self.key, intent)
@@ -136,22 +135,24 @@ class Books:
             self.charges.add(Fraction(repr(intent.cost)))
         self._number = intent.number
 
-    def _finish_what_was_begun(self) -> None:
+    def _replay_pending(self) -> None:
+        """Apply the intent that an interrupted process left behind."""
         self._apply(self._intent)
         self._write()
-        # Committed before the next intent: the key is never two ahead.
+        # Committed before the next intent: the key is never two changes ahead.
         self._file.execute("COMMIT")
-        self._begin_again()
+        self._reopen()
 
-    def _begin_again(self) -> None:
+    def _reopen(self) -> None:
+        """Begin another transaction, and read and verify the ledger again."""
         self._file.execute("BEGIN IMMEDIATE")
         self.key, self._intent = self._key_file.read()
         self._read()
         if self._number != self._intent.number:
-            raise FormatError(f"ledger {self._path} was changed by two at once: try again")
+            raise FormatError(f"ledger {self._path} was changed by another process: try again")
 
     def _read(self) -> None:
-        """Read all rows, and verify each and the whole."""
+        """Read all rows, and verify the MAC of each row and of all together."""
         (terms,) = self._rows("terms", "")
         budget, period_s, unit = terms
         self.terms = Terms(Fraction(budget), float(period_s), str(unit))
@@ -177,7 +178,7 @@ class Books:
         }
 
     def _write(self) -> None:
-        """Write what has changed, and authenticate it."""
+        """Write the changed rows and their MACs."""
         for period in sorted(self.charges.changed):
             self._put("spent", _spent_row(period, self.charges.rows[period]))
         self.charges.changed.clear()
@@ -194,7 +195,7 @@ class Books:
         current: int | None,
         sticky: dict[tuple[str, int], int],
     ) -> None:
-        """Write a whole new ledger, at change 0."""
+        """Create the tables of a new ledger, at change 0."""
         for name, columns in _TABLES.items():
             self._file.execute(f"CREATE TABLE {name} ({columns})")
         self._file.execute(f"PRAGMA user_version = {_VERSION}")
@@ -207,7 +208,7 @@ class Books:
         self._file.execute("BEGIN IMMEDIATE")
 
     def _upgrade(self) -> None:
-        """Take over a ledger of version 1, which had no key, with all that it has spent."""
+        """Convert a ledger of version 1, which had no key, with all its charges."""
         budget, period_s, unit = self._file.execute("SELECT * FROM terms").fetchone()
         usable = isinstance(budget, float) and 0 < budget < np.inf and isinstance(unit, str)
         if not usable or period_s not in PERIODS.values():
@@ -230,14 +231,14 @@ class Books:
         self.key, intent = self._key_file.read()
         if intent.number > 0:
             raise FormatError(
-                f"{self._path} is an older copy: its key has been used with a later one. {WAY_OUT}"
+                f"{self._path} is an older copy: its key has been used with a later one. {RECOVERY}"
             )
         for name in ("terms", "spent", "sticky"):
             self._file.execute(f"DROP TABLE {name}")
         self._create(terms, rows, current, sticky)
 
     def _macs(self) -> str:
-        """Return the MACs of all rows but the state's, in their order."""
+        """Return the MACs of all rows except the state, in order."""
         found = []
         for name, order in (
             ("terms", "budget"), ("spent", "period"), ("sticky", "period, mechanism, place"),
@@ -247,14 +248,14 @@ class Books:
         return json.dumps(found)
 
     def _rows(self, table: str, order: str, more: str = "") -> list[tuple[Any, ...]]:
-        """Read a table, and verify each of its rows."""
-        asked = f"SELECT * FROM {table} {order}"  # noqa: S608  (names of ours)
-        rows = self._file.execute(asked).fetchall()
-        for *fields, given in rows:
-            if not hmac.compare_digest(bytes(given), self._row_mac(table, fields, more)):
-                raise self._changed(table)
+        """Read a table, and verify the MAC of each row."""
+        query = f"SELECT * FROM {table} {order}"  # noqa: S608  (constants of this file)
+        rows = self._file.execute(query).fetchall()
+        for *fields, stored_mac in rows:
+            if not hmac.compare_digest(bytes(stored_mac), self._row_mac(table, fields, more)):
+                raise self._tampered(table)
         if table in ("terms", "state") and len(rows) != 1:
-            raise self._changed(table)
+            raise self._tampered(table)
         return [tuple(row[:-1]) for row in rows]
 
     def _put(self, table: str, fields: tuple[Any, ...], more: str = "") -> None:
@@ -267,12 +268,12 @@ class Books:
         try:
             return mac(self.key, json.dumps([table, list(fields), more]).encode())
         except (TypeError, ValueError):
-            raise self._changed(table) from None
+            raise self._tampered(table) from None
 
-    def _changed(self, table: str) -> InputError:
+    def _tampered(self, table: str) -> InputError:
         return FormatError(
             f"ledger {self._path} was changed by something else than Whereish (table {table}), or "
-            f"the key beside it is another's. {WAY_OUT}"
+            f"the key beside it belongs to another ledger. {RECOVERY}"
         )
 
 

@@ -1,12 +1,12 @@
-"""The key of a ledger: what its rows are authenticated with, and how far it has come.
+"""The key file of a privacy ledger: a MAC key, and a write-ahead record of the last change.
 
-The file beside the ledger (``mine.ledger.key``) holds 32 random bytes, and the last intent: what
-was about to be written to the ledger, with a number that goes up by one. There are two places for
-intents, used in turn, each with a MAC: a write that is cut off leaves the one before.
+The file beside the ledger (``mine.ledger.key``) holds 32 random bytes and the last intent: the
+change that is about to be written to the ledger, with a number that increases by one. There are two
+slots for intents, used in turn, each with a MAC: an interrupted write leaves the other one intact.
 
 ::
 
-    0    32 bytes   a name and a version
+    0    32 bytes   name and version of the format
     32   32 bytes   the key
     64   64 bytes   an intent with an even number
     128  64 bytes   an intent with an odd number
@@ -32,7 +32,17 @@ _SLOT, _START, _SIZE = 64, 64, 192
 
 @dataclass(frozen=True)
 class Intent:
-    """One change of a ledger: its number, the period that becomes current, the cost of a draw."""
+    """A write-ahead record of one change of a ledger.
+
+    Attributes
+    ----------
+    number
+        1 for the first change, and so on.
+    period
+        The period that becomes the current one.
+    cost
+        Epsilon of the draw; 0 if the change is no draw.
+    """
 
     number: int
     period: int
@@ -45,17 +55,17 @@ def mac(key: bytes, content: bytes) -> bytes:
 
 
 def check_private(path: Path) -> None:
-    """Raise FormatError if others than the owner may read or change a file."""
+    """Raise FormatError if another user than the owner may read or change a file."""
     mode = path.stat().st_mode & 0o777
     if os.name == "posix" and mode & 0o077:
         raise FormatError(
-            f"{path} must be readable by its owner only, got mode {mode:04o}: it says where "
-            f"somebody was. Run: chmod 600 '{path}'"
+            f"{path} must be readable by its owner only, got mode {mode:04o}: it holds personal "
+            f"data. Run: chmod 600 '{path}'"
         )
 
 
 class LedgerKey:
-    """The key file of a ledger. Whoever holds the ledger's lock may use it.
+    """The key file of a ledger. Only a holder of the lock on the ledger may use it.
 
     Parameters
     ----------
@@ -67,16 +77,16 @@ class LedgerKey:
         self.path = ledger.with_name(ledger.name + ".key")
 
     def exists(self) -> bool:
-        """Whether there is a file of that name."""
+        """Whether the key file exists."""
         return os.path.lexists(self.path)
 
     def make(self) -> None:
-        """Make a new key, with intent 0, whole or not at all; nothing if there is one."""
+        """Create the key file atomically, with a new key and intent 0; keep one that exists."""
         key = secrets.token_bytes(32)
         content = _NAME + key + _slot(key, Intent(0, 0, 0.0)) + bytes(_SLOT)
         descriptor, temporary = tempfile.mkstemp(
             prefix=f".{self.path.name}.", dir=self.path.parent
-        )  # only its owner may read it
+        )  # with mode 0600
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
@@ -86,7 +96,7 @@ class LedgerKey:
                 try:
                     os.link(temporary, self.path)
                 except (AttributeError, PermissionError, NotImplementedError):
-                    if not self.exists():  # a file system without links
+                    if not self.exists():  # a file system without hard links
                         os.rename(temporary, self.path)
             _sync_folder(self.path.parent)
         finally:
@@ -106,8 +116,8 @@ class LedgerKey:
             content = self.path.read_bytes()
         except FileNotFoundError:
             raise FormatError(
-                f"the ledger's key {self.path} is gone, and nothing else can tell whether the "
-                f"ledger was changed. {WAY_OUT}"
+                f"the ledger's key {self.path} is gone, and without it no change of the ledger can "
+                f"be detected. {RECOVERY}"
             ) from None
         except OSError as wrong:
             raise InputError(
@@ -122,22 +132,22 @@ class LedgerKey:
         if len(content) != _SIZE or not content.startswith(_NAME) or not intents:
             raise FormatError(
                 f"{self.path} is no key of a ledger, or is damaged ({len(content)} bytes). "
-                f"{WAY_OUT}"
+                f"{RECOVERY}"
             )
         return key, max(intents, key=lambda intent: intent.number)
 
     def write(self, key: bytes, intent: Intent) -> None:
-        """Put an intent on the disk, in the place of the last but one."""
+        """Write an intent to disk, over the last but one."""
         with self.path.open("r+b", buffering=0) as file:
             file.seek(_START + _SLOT * (intent.number % 2))
             file.write(_slot(key, intent))
             os.fsync(file.fileno())
 
 
-WAY_OUT = (
-    "Nothing is reported. Put back the latest ledger and key that belong together; or remove both, "
-    "and begin a new ledger once the period of your last report has ended: a new one does not know "
-    "what was spent"
+RECOVERY = (
+    "Nothing is reported. Restore the latest ledger and key that belong together; or delete both, "
+    "and begin a new ledger when the period of your last report has ended: a new ledger does not "
+    "know what was spent"
 )
 
 
@@ -155,7 +165,7 @@ def _read_slot(key: bytes, slot: bytes) -> Intent | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make sure that a new name outlives a power cut, where folders can be synced."""
+    """Sync a folder, so that a new name survives a power failure, where the system can."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

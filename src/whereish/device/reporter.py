@@ -1,4 +1,4 @@
-"""A reporter: what runs on somebody's device and decides what is told to others."""
+"""The reporter of a device: draws reports of the true location within a privacy budget."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from whereish.device.ledger import Ledger
 from whereish.errors import InputError, described
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import as_whole
-from whereish.release import OUTSIDE, check_outside, locate
+from whereish.release import OUTSIDE, check_outside, snap
 
 
 @dataclass(frozen=True)
 class Report:
-    """What may be told to others, and what it cost.
+    """A report that may be sent to a service, and its cost.
 
     Attributes
     ----------
     output
-        The number of the reported place.
+        The index of the reported place.
     xy_km, latlon
-        Where that is.
+        Its coordinates.
     fresh
-        False if it is this period's report for this place again: that costs nothing.
+        False if this place was reported before in this period: then the report costs nothing.
     cost, spent, budget
-        Epsilon of this report, of this period so far, and what may be spent in a period.
+        Epsilon of this report, of this period so far, and of a whole period.
     new_places_left
-        How many more new places the budget of this period allows.
+        The number of new places that the budget of this period still allows.
     period_ends
-        When this period ends, in UTC: ``2026-11-17T00:00:00Z``.
+        The end of this period in UTC: ``2026-11-17T00:00:00Z``.
     """
 
     output: int
@@ -50,26 +50,27 @@ class Report:
 
 
 class Reporter:
-    """Report where-ish somebody is, within a budget.
+    """Draw reports of a true location, within a privacy budget.
 
-    k reports cost k epsilon, and independent reports of the same place can be averaged. So the same
-    place gets the same report all through a period, and a new place is paid for from a budget
-    that is kept in a file. That somebody has stayed, or moved, does show.
+    k reports cost k epsilon, and an adversary can average independent reports of the same place. So
+    within a period a place always gets the same report, and the report of a new place is charged to
+    a budget in a ledger file. The reports do show whether somebody has moved.
 
     Parameters
     ----------
     mechanism
-        With an epsilon.
+        A mechanism with an epsilon.
     ledger
-        The file of the ledger, made when there is none.
+        The file of the ledger; a missing one is created.
     budget, period
-        Epsilon that may be spent in an "hour", "day" or "week"; this or `new_places` is needed for
-        a new ledger. By default a day.
+        Epsilon per "hour", "day" (the default) or "week". A new ledger needs this or `new_places`.
     new_places
-        How many new places may be reported in a period, instead of a budget: exactly so many times
-        the mechanism's epsilon, as decimal numbers.
+        The budget as a number of new places per period: exactly this many times the epsilon of the
+        mechanism, in decimal arithmetic.
     outside
         "error" or "nearest", for points outside the area of the places.
+    clock
+        Returns the time in seconds since 1970.
 
     >>> import tempfile
     >>> import whereish as wh
@@ -104,22 +105,22 @@ class Reporter:
         if not mechanism.is_per_km and mechanism.privacy_metric is not None:
             unit += " " + hashlib.sha256(mechanism.privacy_metric.tobytes()).hexdigest()[:16]
         self.ledger = Ledger(ledger, _budget(budget, new_places, mechanism.epsilon), period, unit)
-        whole = mechanism.counts.tobytes() + mechanism.inputs.xy.tobytes()
-        self._digest = hashlib.sha256(whole).hexdigest()
+        content = mechanism.counts.tobytes() + mechanism.inputs.xy.tobytes()
+        self._digest = hashlib.sha256(content).hexdigest()
 
     def report(self, at: Any) -> Report:
-        """Return what to tell about one place or point; see `Mechanism.sample`.
+        """Return the report of one place or point; see `Mechanism.sample` for `at`.
 
         Raises
         ------
         BudgetError
             If the budget of this period does not allow it. Nothing is reported.
         """
-        located = locate(self.mechanism.inputs, at)
-        if len(located.rows) != 1:
-            raise InputError(f"at must be one place or point, got {len(located.rows)}")
-        check_outside(located, self.mechanism.inputs, self.outside, OUTSIDE[:2])
-        place, cost = int(located.rows[0]), float(self.mechanism.epsilon or 0.0)
+        snapped = snap(self.mechanism.inputs, at)
+        if len(snapped.rows) != 1:
+            raise InputError(f"at must be one place or point, got {len(snapped.rows)}")
+        check_outside(snapped, self.mechanism.inputs, self.outside, OUTSIDE[:2])
+        place, cost = int(snapped.rows[0]), float(self.mechanism.epsilon or 0.0)
         entry = self.ledger.spend(
             self._digest, place, cost, self.clock(),
             lambda: int(self.mechanism.sample(place).outputs[0]),
@@ -145,7 +146,7 @@ class Reporter:
 def _budget(
     budget: float | None, new_places: int | None, epsilon: float
 ) -> float | Fraction | None:
-    """Return what may be spent in a period: so many times epsilon, exactly, for new places."""
+    """Return the budget of a period; for a number of new places, exactly so many epsilons."""
     if new_places is None:
         return budget
     if budget is not None:

@@ -1,4 +1,7 @@
-"""Which columns of a table are replaced, kept, counted and left out."""
+"""Choose the columns of an obfuscated table: replaced, kept, counted or left out.
+
+Only columns that the caller declares are kept, because no list of names says which ones leak.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from whereish.compressed import unpacked_size
 from whereish.errors import InputError, column_names, described, seems_data
-from whereish.files import unpacked_size
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.parquet import check_parquet
 
@@ -21,26 +24,37 @@ _ALL = "all"
 
 
 @dataclass(frozen=True)
+class Declared:
+    """The columns that a caller declares: see `whereish.obfuscate_table`."""
+
+    pair: tuple[str, str] | None = None
+    user: str | None = None
+    time: str | None = None
+    keep: str | Sequence[str] = ()
+    keep_anyway: str | Sequence[str] = ()
+    drop: str | Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Columns:
-    """What is done with each column of a table.
+    """The treatment of each column of a table.
 
     Attributes
     ----------
     pair
-        The two that are replaced.
+        The two coordinates, which are replaced.
     kinds
-        The columns of the new table, in the order of the old, and their polars types.
+        The columns of the new table, in the order of the old one, and their polars types.
     left_out
-        All others.
+        All other columns.
     declared
-        Those of `kinds` that were named as user and time: refused only if they can be read as
-        the points.
+        The columns of users and times: refused only if they encode the locations.
     checked
-        Those that were named to be kept: refused if they tell the points.
+        The other columns to keep: refused if they leak the locations.
     anyway
-        Those that are kept even so.
+        The columns that are kept although they may leak.
     user
-        The one that says whose point it is, kept or only counted.
+        The column of users, kept or only counted.
     """
 
     pair: tuple[str, str]
@@ -53,48 +67,42 @@ class Columns:
 
     @property
     def needed(self) -> list[str]:
-        """The columns to be read."""
+        """The columns to read."""
         return list(dict.fromkeys([*self.kinds, *([] if self.user is None else [self.user])]))
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The columns of the new table besides the points."""
+        """The columns of the new table besides the coordinates."""
         return tuple(name for name in self.kinds if name not in self.pair)
 
 
-def choose(
-    schema: Any,
-    pair: tuple[str, str],
-    user: str | None,
-    time: str | None,
-    keep: str | Sequence[str],
-    keep_anyway: str | Sequence[str],
-    drop: str | Sequence[str],
-) -> Columns:
-    """Decide what is done with each column: what nobody has named is left out."""
+def choose(schema: Any, declared: Declared, pair: tuple[str, str]) -> Columns:
+    """Decide about each column: one that the caller does not declare is left out."""
     import polars as pl
 
-    for name in (user, time):
+    for name in (declared.user, declared.time):
         if name is not None and name not in schema:
             raise InputError(
                 f"the table must have the column {_shown(name)}, got none of that name"
             )
         if name is not None and name in pair:
-            raise InputError(f"column {name} is replaced: it cannot say who or when as well")
+            raise InputError(
+                f"column {name} is replaced: it cannot be the column of users or times as well"
+            )
         if name is not None and schema[name].is_nested():
-            raise InputError(f"column {_shown(name)} must hold one value a row to say who or when")
-    named = [name for name in (user, time) if name is not None]
-    left = _listed(schema, drop, [*pair, *named])
+            raise InputError(f"column {_shown(name)} must hold one value a row, for users or times")
+    named = [name for name in (declared.user, declared.time) if name is not None]
+    left = _listed(schema, declared.drop, [*pair, *named])
     others = [name for name in schema if name not in (*pair, *named, *left)]
-    anyway = _listed(schema, keep_anyway, [*pair, *named, *left], others)
-    checked = _listed(schema, keep, [*pair, *left], others)
+    anyway = _listed(schema, declared.keep_anyway, [*pair, *named, *left], others)
+    checked = _listed(schema, declared.keep, [*pair, *left], others)
     checked = [name for name in checked if name not in (*anyway, *named)]
     kinds: dict[str, Any] = {}
     for name, kind in schema.items():
         if name in pair:
             kinds[name] = pl.Float64()
         elif name in (*named, *anyway, *checked):
-            # The categories of other rows, or of other columns, are not written with it.
+            # As text: a file with categories would hold those of rows that are left out.
             kinds[name] = pl.String() if isinstance(kind, pl.Categorical | pl.Enum) else kind
     return Columns(
         pair,
@@ -103,12 +111,12 @@ def choose(
         tuple(named),
         tuple(checked),
         tuple(anyway),
-        user or _usual_user(schema),
+        declared.user or _usual_user(schema),
     )
 
 
 def _usual_user(schema: Any) -> str | None:
-    """Return a column that has a usual name of one that says whose a point is."""
+    """Return a column with a usual name of a column of users; None if there is none."""
     for name, kind in schema.items():
         if name.strip().lower() in _USERS and not kind.is_nested():
             return str(name)
@@ -118,7 +126,7 @@ def _usual_user(schema: Any) -> str | None:
 def _listed(
     schema: Any, names: str | Sequence[str], taken: list[str], others: list[str] | None = None
 ) -> list[str]:
-    """Return the columns that a list names; "all" are all others, where that is allowed."""
+    """Return the listed columns; "all" means all others, if there is a list of them."""
     listed = [names] if isinstance(names, str) else list(names)
     if others is not None and _ALL in listed and _ALL not in schema:
         return others
@@ -131,22 +139,20 @@ def _listed(
 
 
 def _shown(name: Any) -> str:
-    """Show a name that was given, unless it may be a value of the table."""
+    """Show the name of a column, unless it may be a value of the table."""
     if not isinstance(name, str):
         return described(name)
     return "(a name that seems to be data)" if seems_data(name) else repr(name[:40])
 
 
-def find_pair(
-    schema: Any, asked: tuple[str, str] | None, mechanism: Mechanism, text: bool
-) -> tuple[str, str]:
-    """Find the two columns of the points."""
+def find_pair(schema: Any, declared: Declared, mechanism: Mechanism, text: bool) -> tuple[str, str]:
+    """Return the two columns of coordinates: the declared ones, or two with usual names."""
     lower: dict[str, str] = {}
     for name in schema:
         lower.setdefault(name.strip().lower(), name)
     earth = mechanism.inputs.plane is not None
-    found: Any = asked
-    for first, second in _NAMES["latlon" if earth else "xy"] if asked is None else ():
+    found: Any = declared.pair
+    for first, second in _NAMES["latlon" if earth else "xy"] if found is None else ():
         if first in lower and second in lower:
             found = (lower[first], lower[second])
             break
@@ -157,7 +163,7 @@ def find_pair(
             f"the table must have the columns {wanted}, separated by commas, or others that are "
             f"named, got {column_names(list(schema))}"
         )
-    if any(seems_data(name) for name in found):  # it would stand in the new table as well
+    if any(seems_data(name) for name in found):  # the names go into the new table
         raise InputError(
             "the first line of the table must hold the names of the columns, and those of the "
             "points seem to be data; put a line of names before it, such as lat,lon"
@@ -169,7 +175,7 @@ def find_pair(
 
 
 def scan(file: Path) -> Any:
-    """Open a table lazily. What is text in a CSV stays the text it is: 01234 is no number."""
+    """Open a table lazily. Values of a CSV file stay text: 01234 is not a number."""
     import polars as pl
 
     if file.suffix.lower() == ".csv":

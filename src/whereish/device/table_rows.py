@@ -1,4 +1,7 @@
-"""The rows of a table that is obfuscated: points replaced batch by batch, counted as a whole."""
+"""Replace the true locations of a table by reports, batch by batch, and check the whole table.
+
+Errors are raised at the end, with counts over the whole file.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from whereish.device.column_leaks import Sample, reads_as_points, telling
+from whereish.device.column_leaks import ReservoirSample, encoded_columns, leaking_columns
 from whereish.device.table_columns import Columns
 from whereish.errors import InputError, WhereishError, seems_data
 from whereish.mechanisms.mechanism import Mechanism
@@ -21,26 +24,26 @@ from whereish.release import OUTSIDE
 
 @dataclass(frozen=True)
 class Obfuscated:
-    """What became of a table.
+    """The summary of an obfuscated table.
 
     Attributes
     ----------
     rows, blank
-        How many rows there were, and how many had no point: these stay without one.
+        The number of rows, and of rows without a location, which stay without one.
     outside
-        How many points were outside the area of the places.
+        The number of locations outside the area of the places.
     columns
-        The two that were replaced.
+        The two columns that were replaced.
     user, users, most_per_user
-        The column that says whose point it is, if there is one, how many people there are, and how
-        many points the one with the most has: so many times epsilon is what that one spends.
+        The column of users, if there is one; the number of users; and the largest number of
+        locations of one user, who spends that many times epsilon.
     kept, left_out
-        The other columns: those in the new table, and those that are not.
+        The other columns that are in the new table, and those that are not.
     telling
-        Kept columns that tell the true points, because they were to be kept anyway.
+        Columns that leak the true locations, and were kept because the caller asked for it.
     order
-        How the rows of the new table are ordered: "shuffled", "time" (by the time column, equal
-        times shuffled) or "unchanged".
+        The order of the rows: "shuffled", "time" (sorted by the time column, with equal times
+        shuffled) or "unchanged".
     """
 
     rows: int
@@ -58,10 +61,21 @@ class Obfuscated:
 
 @dataclass
 class Batch:
-    """A batch of rows whose points are replaced, and what was found in it."""
+    """An obfuscated batch of rows.
+
+    Attributes
+    ----------
+    frame, before
+        The rows with reports, and with the true locations.
+    points
+        (n, 2) true locations.
+    wrong, beyond, outside
+        The number of values that are no numbers, of locations that are no coordinates, and of
+        locations outside the area.
+    """
 
     frame: Any
-    before: Any  # the rows as they were
+    before: Any
     points: Array
     wrong: int
     beyond: int
@@ -69,8 +83,16 @@ class Batch:
 
 
 @dataclass
-class Work:
-    """Replaces points batch by batch, and counts over the whole file."""
+class RowObfuscator:
+    """Obfuscates batches of rows, and counts over the whole file.
+
+    Parameters
+    ----------
+    policy
+        For locations outside the area, see `Mechanism.sample`.
+    stop
+        Set it to end the work of other threads.
+    """
 
     mechanism: Mechanism
     columns: Columns
@@ -87,28 +109,28 @@ class Work:
 
     def __post_init__(self) -> None:
         names = self.columns
-        self._sample = Sample([*names.declared, *names.checked, *names.anyway])
+        self._sample = ReservoirSample([*names.declared, *names.checked, *names.anyway])
 
-    def check(self) -> None:
-        """Raise if nobody waits for this any more."""
+    def check_stopped(self) -> None:
+        """Raise WhereishError if `stop` is set."""
         if self.stop.is_set():
             raise WhereishError("stopped")
 
-    def in_turn(self, helpers: ThreadPoolExecutor, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield the batches with their points replaced, in their order, two worked on at once."""
+    def obfuscated(self, helpers: ThreadPoolExecutor, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yield the batches with reports, in order, two at a time in threads."""
         waiting: list[Any] = []
         for frame in batches:
-            self.check()
-            waiting.append(helpers.submit(self._hide, frame))
+            self.check_stopped()
+            waiting.append(helpers.submit(self._obfuscate, frame))
             if len(waiting) > 2:
-                yield self._counted(waiting.pop(0).result())
+                yield self._count(waiting.pop(0).result())
         for future in waiting:
-            yield self._counted(future.result())
+            yield self._count(future.result())
 
-    def _hide(self, frame: Any) -> Batch:
+    def _obfuscate(self, frame: Any) -> Batch:
         import polars as pl
 
-        self.check()
+        self.check_stopped()
         numbers = [frame[name].cast(pl.Float64, strict=False) for name in self.columns.pair]
         wrong = sum(
             int((frame[name].is_not_null() & number.is_null()).sum())
@@ -119,31 +141,31 @@ class Work:
         earth = self.mechanism.inputs.plane is not None
         most = np.array([90.0, 180.0]) if earth else np.array([1e12, 1e12])
         beyond = known & (np.abs(points) > most).any(axis=1)
-        hidden = np.full(points.shape, np.nan)
-        usable, strayed = known & ~beyond, 0
+        reported = np.full(points.shape, np.nan)
+        usable, outside = known & ~beyond, 0
         if usable.any() and not self.wrong and not wrong:
-            # "error" is for `finish`, which knows the whole file.
+            # `finish` raises the error, with counts of the whole file.
             policy = "nearest" if self.policy == "error" else self.policy
             reports = self.mechanism.sample(points[usable], outside=policy)
-            hidden[usable] = reports.xy if reports.latlon is None else reports.latlon
-            strayed = int(reports.outside.sum())
+            reported[usable] = reports.xy if reports.latlon is None else reports.latlon
+            outside = int(reports.outside.sum())
         after = frame.with_columns(
-            pl.Series(name, hidden[:, part]).fill_nan(None)
+            pl.Series(name, reported[:, part]).fill_nan(None)
             for part, name in enumerate(self.columns.pair)
         )
         after = after.select(
             pl.col(name).cast(kind) for name, kind in self.columns.kinds.items()
         ).rechunk()
-        return Batch(after, frame, points, wrong, int(beyond.sum()), strayed)
+        return Batch(after, frame, points, wrong, int(beyond.sum()), outside)
 
-    def _counted(self, batch: Batch) -> Any:
+    def _count(self, batch: Batch) -> Any:
         self.rows += len(batch.frame)
         self.blank += int((~np.isfinite(batch.points).all(axis=1)).sum())
         self.wrong += batch.wrong
         self.beyond += batch.beyond
         self.outside += batch.outside
-        for name in () if self.columns.user is None else (self.columns.user,):
-            counts = batch.before[name].alias("who").value_counts(name="rows")
+        if self.columns.user is not None:
+            counts = batch.before[self.columns.user].alias("who").value_counts(name="rows")
             self.people.update(dict(counts.iter_rows()))
         self._sample.add(batch.points, batch.before)
         if self.progress is not None:
@@ -151,7 +173,7 @@ class Work:
         return batch.frame
 
     def finish(self) -> None:
-        """Refuse the table, with counts of the whole file, if anything in it cannot be used."""
+        """Raise InputError, with counts of the whole file, if values or columns are unusable."""
         first, second = self.columns.pair
         if self.wrong:
             raise InputError(
@@ -167,32 +189,32 @@ class Work:
         if self.outside and self.policy == "error":
             raise InputError(
                 f"{self.outside:,} of {self.rows - self.blank:,} points must be inside the area, "
-                f"within {self.mechanism.inputs.reach_km:.3g} km of a place, and are not; outside "
-                f"can be {' or '.join(OUTSIDE[1:])}, which says what to report for them"
+                f"within {self.mechanism.inputs.largest_snap_km:.3g} km of a place, and are not; "
+                f"to report them anyway, set outside to {' or '.join(OUTSIDE[1:])}"
             )
         self._check_columns()
 
     def _check_columns(self) -> None:
-        """Refuse columns that tell the points, unless they are to be kept anyway."""
+        """Refuse columns that leak the locations, unless the caller keeps them anyway."""
         names, (points, frame) = self.columns, self._sample.rows()
         if frame is None:
             return
-        told = telling(frame, names.checked, points)
-        told |= reads_as_points(frame, names.declared, points)
-        if told:
+        leaks = leaking_columns(frame, names.checked, points)
+        leaks |= encoded_columns(frame, names.declared, points)
+        if leaks:
             reasons = "; ".join(
                 f"{'one whose name seems to be data' if seems_data(name) else name} ({reason})"
-                for name, reason in told.items()
+                for name, reason in leaks.items()
             )
             raise InputError(
-                f"columns that are kept must not tell the true points, and these do: {reasons}. "
-                "Leave them out, or name them in keep_anyway (--keep-anyway A,B), and the "
-                "guarantee is void for whoever reads the table"
+                f"columns that are kept must not leak the true locations, and these do: {reasons}. "
+                "Leave them out. Or name them in keep_anyway (--keep-anyway A,B): then the "
+                "guarantee does not hold for a reader of the table"
             )
-        self.telling = telling(frame, names.anyway, points)
+        self.telling = leaking_columns(frame, names.anyway, points)
 
-    def made(self, order: str) -> Obfuscated:
-        """Say what became of the table."""
+    def summary(self, order: str) -> Obfuscated:
+        """Return the summary of the new table, whose rows are in this order."""
         columns, known = self.columns, self.columns.user is not None
         return Obfuscated(
             rows=self.rows,

@@ -1,4 +1,7 @@
-"""Obfuscate a table of points: millions of rows in a stream; only declared columns are kept."""
+"""Obfuscate a table of locations: replace them by reports, keep declared columns, shuffle rows.
+
+Tables stream through polars in batches, so that they may be larger than the memory.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whereish.device.shuffle import Spool, is_sorted, shuffle_ties
-from whereish.device.table_columns import Columns, choose, find_pair, scan, size_of
-from whereish.device.table_rows import Obfuscated, Work
+from whereish.device.shuffle import RowBuffer, is_sorted, shuffle_ties
+from whereish.device.table_columns import Columns, Declared, choose, find_pair, scan, size_of
+from whereish.device.table_rows import Obfuscated, RowObfuscator
 from whereish.errors import FormatError, InputError, WhereishError, described
 from whereish.files import check_writable, real_path
 from whereish.mechanisms.mechanism import Mechanism
@@ -21,7 +25,7 @@ from whereish.release import OUTSIDE
 __all__ = ["Obfuscated", "obfuscate_table"]
 
 _KINDS = (".csv", ".parquet")
-_BATCH = 100_000  # rows obfuscated at once
+_BATCH = 100_000  # rows per batch
 
 
 def obfuscate_table(
@@ -39,110 +43,142 @@ def obfuscate_table(
     outside: str = "error",
     progress: Callable[[int], object] | None = None,
 ) -> Obfuscated:
-    """Replace the points of a CSV or Parquet table by reports of them.
+    """Replace the true locations in a CSV or Parquet table by reports.
 
-    The new table has the two columns of the reports and the columns that were declared: `user`,
-    `time` and `keep`. All others are left out: no list of names says which columns hold a point.
+    The new table has the two columns of the reports and the declared columns: `user`, `time` and
+    `keep`. All others are left out, because no list of names says which columns leak a location.
 
     Parameters
     ----------
     source, target
-        ``.csv`` or ``.parquet``, both. The target is written whole or not at all.
+        ``.csv`` or ``.parquet``, both. The target is written atomically.
     columns
         Latitude and longitude (or x and y in km); by default ``lat, lon``, ``latitude,
         longitude``, ``lat, lng`` or ``x_km, y_km``.
     user
-        The column that says whose point it is. Points of one person are correlated, and k of them
-        cost k epsilon. By default one with a usual name is counted, but not kept.
+        The column of users. Locations of one person are correlated, and k of them cost k epsilon.
+        By default a column with a usual name is counted, but not kept.
     time
-        The column that says when. It is kept as it is: exact times may identify somebody.
+        The column of times. It is kept unchanged: exact times may identify a person.
     keep
-        Other columns to keep, or "all". A column that tells the points is refused.
+        Other columns to keep, or "all". A column that leaks the locations is refused.
     keep_anyway
-        Columns to keep although they may tell the points, or "all".
+        Columns to keep although they may leak the locations, or "all".
     drop
         Columns to leave out, where `keep` is "all".
     shuffle
-        Whether the rows are put into a random order: where they are in the table may tell the
-        point. By default they are, unless the table is sorted by `time`: then that order is kept,
-        and rows of equal times are shuffled.
+        Whether the rows are shuffled: the position of a row may leak its location. By default they
+        are, unless the table is sorted by `time`: then that order is kept, and rows with equal
+        times are shuffled.
     outside
-        What is done with points outside the area, see `Mechanism.sample`.
+        The policy for locations outside the area, see `Mechanism.sample`.
     progress
         Called with the number of rows done.
 
     Notes
     -----
-    Memory: a few hundred MB besides the libraries, whatever the size of the table; larger tables
-    are shuffled in parts in a folder beside the target.
+    Memory: a few hundred MB besides the libraries, for a table of any size; larger tables are
+    shuffled with temporary files in a folder beside the target.
     """
-    import polars as pl
-
     if not isinstance(mechanism, Mechanism):
-        raise InputError(f"a mechanism is needed, got {type(mechanism).__name__}")
+        raise InputError(f"mechanism must be a Mechanism, got {type(mechanism).__name__}")
     if outside not in OUTSIDE:
         raise InputError(f"outside must be one of {', '.join(OUTSIDE)}, got {described(outside)}")
     if shuffle is not None and not isinstance(shuffle, bool):
         raise InputError(f"shuffle must be True, False or None, got {described(shuffle)}")
     from_file, to_file = _files(source, target)
+    declared = Declared(columns, user, time, keep, keep_anyway, drop)
+    table, chosen, size = _opened(from_file, declared, mechanism)
+    rows = RowObfuscator(mechanism, chosen, outside, progress)
+    pipeline = _Pipeline(table, rows, size, to_file, time, shuffle)
+    with _polars_errors(from_file):
+        return rows.summary(pipeline.run())
+
+
+def _opened(file: Path, declared: Declared, mechanism: Mechanism) -> tuple[Any, Columns, int]:
+    """Return the table, the treatment of its columns, and about its size in bytes."""
+    import polars as pl
+
     try:
-        table = scan(from_file)
+        table = scan(file)
         schema = table.collect_schema()
-        pair = find_pair(schema, columns, mechanism, from_file.suffix.lower() == ".csv")
-        chosen = choose(schema, pair, user, time, keep, keep_anyway, drop)
-        size = size_of(table, from_file, chosen)
+        pair = find_pair(schema, declared, mechanism, file.suffix.lower() == ".csv")
+        chosen = choose(schema, declared, pair)
+        return table, chosen, size_of(table, file, chosen)
     except (pl.exceptions.PolarsError, OSError) as wrong:
-        raise FormatError(f"{from_file} cannot be read ({type(wrong).__name__})") from None
+        raise FormatError(f"{file} cannot be read ({type(wrong).__name__})") from None
 
-    work = Work(mechanism, chosen, outside, progress)
-    spools: list[Spool] = []
 
-    def run(out: Any) -> str:
-        by_time = False
-        if time is not None and shuffle is None:
-            by_time = is_sorted(_batches(table.select(time)), time, work.check)
-        mix = shuffle is True or (shuffle is None and not by_time)
-        spools.append(spool := Spool(real_path(to_file), size, mix))
-        for frame in work.in_turn(helpers, _batches(table.select(chosen.needed))):
-            spool.add(frame)
-        work.finish()
-        frames = spool.frames()
-        if by_time and time is not None:
-            frames = shuffle_ties(frames, time)
-        _write(frames, chosen, to_file, out, work.check)
-        return "shuffled" if mix else "time" if by_time else "unchanged"
+@contextlib.contextmanager
+def _polars_errors(file: Path) -> Iterator[None]:
+    """Turn the errors of polars into FormatError without their text, which may hold a row."""
+    import polars as pl
 
-    # All of it runs in threads of ours, so that Ctrl-C finds this one in Python, once.
-    worker, helpers = ThreadPoolExecutor(1), ThreadPoolExecutor(2)
-    descriptor, temporary = tempfile.mkstemp(
-        prefix=f".{to_file.name}.", suffix=to_file.suffix, dir=real_path(to_file).parent
-    )
     try:
-        with os.fdopen(descriptor, "wb") as out:
-            order = worker.submit(run, out).result()
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(temporary, real_path(to_file))
+        yield
     except WhereishError:
         raise
     except (pl.exceptions.PolarsError, OSError) as wrong:
-        for ours in (wrong, wrong.__cause__, wrong.__context__):
-            if isinstance(ours, WhereishError):
-                raise ours from None
-        # What the reader says of a bad row may hold the row.
+        for cause in (wrong, wrong.__cause__, wrong.__context__):
+            if isinstance(cause, WhereishError):
+                raise cause from None
         raise FormatError(
-            f"{from_file} cannot be obfuscated: a row is not as the others are, or it cannot be "
+            f"{file} cannot be obfuscated: a row is not as the others are, or it cannot be "
             f"written ({type(wrong).__name__})"
         ) from None
-    finally:
-        work.stop.set()
-        for pool in (worker, helpers):
-            pool.shutdown(wait=True, cancel_futures=True)
-        for spool in spools:
-            spool.close()
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-    return work.made(order)
+
+
+@dataclass
+class _Pipeline:
+    """The steps from one table to the other: obfuscate all rows, order them, write them."""
+
+    table: Any
+    rows: RowObfuscator
+    size: int
+    target: Path
+    time: str | None
+    shuffle: bool | None
+    buffer: RowBuffer | None = None
+
+    def run(self) -> str:
+        """Write the target through a temporary file, and return the order of its rows."""
+        # All work is in other threads, so that Ctrl-C interrupts this one in Python code, once.
+        worker, helpers = ThreadPoolExecutor(1), ThreadPoolExecutor(2)
+        target = real_path(self.target)
+        descriptor, temporary = tempfile.mkstemp(
+            prefix=f".{self.target.name}.", suffix=self.target.suffix, dir=target.parent
+        )
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                order: str = worker.submit(self._write, out, helpers).result()
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(temporary, target)
+        finally:
+            self.rows.stop.set()
+            for pool in (worker, helpers):
+                pool.shutdown(wait=True, cancel_futures=True)
+            if self.buffer is not None:
+                self.buffer.close()
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        return order
+
+    def _write(self, out: Any, helpers: ThreadPoolExecutor) -> str:
+        rows, columns, by_time = self.rows, self.rows.columns, False
+        if self.time is not None and self.shuffle is None:
+            times = _batches(self.table.select(self.time))
+            by_time = is_sorted(times, self.time, rows.check_stopped)
+        shuffled = self.shuffle is True or (self.shuffle is None and not by_time)
+        self.buffer = RowBuffer(real_path(self.target), self.size, shuffled)
+        for frame in rows.obfuscated(helpers, _batches(self.table.select(columns.needed))):
+            self.buffer.add(frame)
+        rows.finish()
+        frames = self.buffer.frames()
+        if by_time and self.time is not None:
+            frames = shuffle_ties(frames, self.time)
+        _write(frames, columns, self.target, out, rows.check_stopped)
+        return "shuffled" if shuffled else "time" if by_time else "unchanged"
 
 
 def _batches(table: Any) -> Iterator[Any]:
@@ -151,20 +187,20 @@ def _batches(table: Any) -> Iterator[Any]:
 
 
 def _write(
-    frames: Iterator[Any], columns: Columns, file: Path, out: Any, going: Callable[[], None]
+    frames: Iterator[Any], columns: Columns, file: Path, out: Any, check_stopped: Callable[[], None]
 ) -> None:
-    """Write a table piece by piece. Nothing of the old file's metadata is known here."""
+    """Write a table frame by frame. The metadata of the old file is not available here."""
     import polars as pl
     from polars.io.plugins import register_io_source
 
-    def give(
+    def source(
         with_columns: list[str] | None, predicate: Any, n_rows: int | None, batch_size: int | None
     ) -> Iterator[Any]:
         for frame in frames:
-            going()
+            check_stopped()
             yield frame
 
-    stream = register_io_source(give, schema=pl.Schema(columns.kinds))
+    stream = register_io_source(source, schema=pl.Schema(columns.kinds))
     if file.suffix.lower() == ".csv":
         stream.sink_csv(out, engine="streaming")
     else:
@@ -182,5 +218,5 @@ def _files(source: Any, target: Any) -> tuple[Path, Path]:
         raise InputError(f"source must be a file that exists, got {from_file}")
     check_writable(to_file)
     if to_file.exists() and to_file.samefile(from_file):
-        raise InputError(f"target must not be the table itself, got {to_file} for both")
+        raise InputError(f"target must be another file than source, got {to_file} for both")
     return from_file, to_file

@@ -57,7 +57,7 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
         "ratios_checked": 0,
         "worst_slack": None,
         "worst_slack_at": None,
-        "largest_snap_km": mechanism.inputs.reach_km,
+        "largest_snap_km": mechanism.inputs.largest_snap_km,
         "rounding_mix": float(released.mix),
         **losses(mechanism, prior),
         "method": build.method,
@@ -135,7 +135,7 @@ def guarantee(mechanism: Mechanism) -> list[str]:
         f"known already. That is twice at {math.log(2) / level:.3g} {unit}.",
     ]
     if mechanism.is_per_km:
-        reach = mechanism.inputs.reach_km
+        reach = mechanism.inputs.largest_snap_km
         words.append(
             f"A raw point is reported as its nearest place, up to {reach:.3g} km away inside the "
             f"area: between two raw points d km apart it is exp({level:.6g} (d + {2 * reach:.3g}))."

@@ -68,7 +68,7 @@ def check_early(
     found: dict[str, Any] = {
         "certified": epsilon is not None, "epsilon": epsilon, "places": n, "outputs": m,
         "ratios_checked": 0 if epsilon is None else n * (n - 1) * m,
-        "largest_snap_km": inputs.reach_km,
+        "largest_snap_km": inputs.largest_snap_km,
     }  # fmt: skip
     if prior is not None:
         away = euclidean(inputs, outputs)

@@ -1,4 +1,4 @@
-"""JUDGE: quality loss, what an adversary learns, and the independent check of privacy."""
+"""JUDGE: quality loss, adversary error, lower bounds, and the independent check of privacy."""
 
 from whereish.measures.adversary import adversary_error, best_remap, conditional_entropy
 from whereish.measures.audit import TOTAL, Counts, Limits, audit_counts, check_rows

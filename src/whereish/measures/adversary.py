@@ -1,4 +1,4 @@
-"""What somebody who sees a report can make of it."""
+"""Privacy against a Bayesian adversary: expected error, best remap, conditional entropy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from whereish.errors import InputError
 from whereish.measures.channel import Channel, loss_between, prior_of
 from whereish.places import Array, as_loss, as_numbers
 
-# Guesses whose expected errors differ by less than this share are equally good.
+# Relative difference of expected errors below which two guesses count as equally good.
 _TIE = 1e-12
 
 
@@ -22,8 +22,8 @@ def adversary_error(mechanism: Channel, prior: ArrayLike, metric: ArrayLike | No
     Parameters
     ----------
     metric
-        d_A, inputs x guesses; Euclidean distance between the inputs if not given. Any
-        number of columns is allowed: they are what the adversary may guess.
+        d_A, (inputs, guesses): a column for every guess that the adversary may make; Euclidean
+        distance between the inputs if not given.
     """
     return float(_expected_errors(mechanism, prior, metric).min(axis=1).sum())
 
@@ -33,9 +33,9 @@ def best_remap(
 ) -> NDArray[np.intp]:
     """Return, for every output, the guess with the least expected error under the prior.
 
-    Where the inputs are the outputs and an output is itself among the best guesses it stays,
-    so the best remap of an optimal mechanism is the identity (Section 3.4). An output that is
-    never reported stays too.
+    If inputs and outputs are the same places, an output that is among its own best guesses is
+    mapped to itself. So the best remap of an optimal mechanism is the identity (Section 3.4 of the
+    paper). An output that is never reported is mapped to itself too.
     """
     errors = _expected_errors(mechanism, prior, metric)
     guess: NDArray[np.intp] = errors.argmin(axis=1)
@@ -47,13 +47,13 @@ def best_remap(
 
 
 def conditional_entropy(mechanism: Channel, prior: ArrayLike) -> float:
-    """Return how many bits about the true place are still unknown once the report is seen.
+    """Return the conditional entropy of the true place given the report, in bits.
 
-    H(X | Z) = - sum over x, z of prior(x) k(x, z) log2 of the posterior p(x | z).
+    H(X | Z) = - sum over x, z of prior(x) k(x, z) log2 p(x | z), with the posterior p(x | z).
     """
     joint = prior_of(mechanism, prior)[:, None] * mechanism.matrix
-    seen = np.broadcast_to(joint.sum(axis=0), joint.shape)
-    posterior = np.divide(joint, seen, out=np.ones_like(joint), where=joint > 0)
+    marginal = np.broadcast_to(joint.sum(axis=0), joint.shape)
+    posterior = np.divide(joint, marginal, out=np.ones_like(joint), where=joint > 0)
     return float(-(joint * np.log2(posterior)).sum()) + 0.0
 
 
@@ -66,6 +66,6 @@ def _expected_errors(mechanism: Channel, prior: ArrayLike, metric: ArrayLike | N
         loss = as_numbers("metric", metric, (len(weights), None))
         guesses = loss.shape[1]
         if guesses == 0:
-            raise InputError("metric must have a column for every guess, got none")
+            raise InputError("metric must have a column for every guess, got no columns")
         loss = as_loss("metric", loss, len(weights), guesses, same=guesses == len(weights))
     return (weights[:, None] * mechanism.matrix).T @ loss

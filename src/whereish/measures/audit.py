@@ -1,10 +1,11 @@
-"""The exact audit of released integers: nothing is rounded in anybody's favour.
+"""The exact audit of released counts, in integer arithmetic.
 
 A row of counts sums to 2^63, and place x reports output z with probability counts[x, z] / 2^63.
-For all x, x', z it must hold that counts[x, z] <= exp(eps d(x, x')) counts[x', z]. exp is
-irrational, so what is checked is stricter: a rational number below it, from ball arithmetic with
-the distance rounded down, of the form f / 2^s with a 64-bit f. That comparison is one of integers,
-made exactly. Nothing here knows how a mechanism was built. The argument is in docs/proofs/audit.md.
+For all x, x', z it must hold that counts[x, z] <= exp(eps d(x, x')) counts[x', z]. exp(eps d) is
+irrational, so a stricter condition is checked: exp(eps d) is replaced by a rational number f / 2^s
+below it, with a 64-bit f, from ball arithmetic with the distance rounded down. That condition is a
+comparison of integers and is evaluated exactly. The audit does not know how a mechanism was built.
+The proof is in docs/proofs/audit.md.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from numpy.typing import NDArray
 
 from whereish.errors import GuaranteeError, InputError
 from whereish.measures.privacy import Verdict
-from whereish.parallel import share
+from whereish.parallel import parallel_for
 from whereish.places import Array, as_epsilon, as_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TOTAL = 2**63
-_BITS = 192  # of the balls: far more than 64 are left after all roundings
-_MANY = 2 * 10**7  # ratios, from which on compiled code is worth its start
+_BITS = 192  # precision of the balls: far more than 64 bits remain after all roundings
+_MANY = 2 * 10**7  # ratios, from which compiled code is faster in spite of its start-up time
 _PRECISION = threading.Lock()
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -35,16 +36,18 @@ Counts = NDArray[np.uint64]
 
 
 class Limits:
-    """Rational lower bounds of exp(eps d(x, x')): factor / 2^shift, with 64 bits and 0 to 63.
+    """Rational lower bounds of exp(eps d(x, x')): factor / 2^shift.
+
+    Every factor has 64 bits, every shift is from 0 to 63.
 
     Parameters
     ----------
     epsilon
-        The privacy level.
+        The privacy level, per km.
     points
-        (n, 2) in a plane: their Euclidean distances are rounded down.
+        (n, 2) km in a plane: their Euclidean distances are rounded down.
     metric
-        (n, n) other distances in place of those; they count as exactly what they are.
+        (n, n) distances to use instead of the Euclidean ones; taken as exact.
     """
 
     def __init__(self, epsilon: float, points: Array, metric: Array | None = None) -> None:
@@ -71,23 +74,23 @@ class Limits:
         with ball_arithmetic() as arb:
             level = arb(self.epsilon)
             at = [(arb(east), arb(north)) for east, north in self.points.tolist()]
-            given = None if self.metric is None else self.metric.tolist()
+            rows = None if self.metric is None else self.metric.tolist()
             for x in range(n):
                 for other in range(x + 1, n):
-                    if given is None:
+                    if rows is None:
                         east, north = at[x][0] - at[other][0], at[x][1] - at[other][1]
                         distance = (east * east + north * north).sqrt()
                     else:
-                        distance = arb(min(given[x][other], given[other][x]))
+                        distance = arb(min(rows[x][other], rows[other][x]))
                     yield x, other, *_rational((level * distance).exp().lower())
 
 
 @contextmanager
 def ball_arithmetic() -> Iterator[Any]:
-    """Give the type of balls: intervals that contain the true value whatever is done to them."""
+    """Yield the type of balls: intervals that contain the true value after every operation."""
     from flint import arb, ctx
 
-    with _PRECISION:  # which is one for all threads
+    with _PRECISION:  # the precision is global to all threads
         before, ctx.prec = ctx.prec, _BITS
         try:
             yield arb
@@ -96,13 +99,16 @@ def ball_arithmetic() -> Iterator[Any]:
 
 
 def _rational(bound: Any) -> tuple[int, int]:
-    """Return the largest f / 2^s below a number, with 2^63 <= f < 2^64; beyond 2^63, that."""
+    """Return (f, s) of the largest f / 2^s below a number, with 2^63 <= f < 2^64.
+
+    A number above 2^63 gives 2^63: no ratio of counts is larger.
+    """
     mantissa, exponent = (int(part) for part in bound.man_exp())
     bits = mantissa.bit_length() + exponent  # 2^(bits - 1) <= bound < 2^bits
     if mantissa <= 0 or bits < 1:
-        return TOTAL, 63  # 1: no distance is negative
+        return TOTAL, 63  # the value 1: no distance is negative
     if bits > 63:
-        return TOTAL, 0  # as much as any count can ask for
+        return TOTAL, 0  # the value 2^63
     down = mantissa.bit_length() - 64
     factor = mantissa >> down if down >= 0 else mantissa << -down
     return factor, 64 - bits
@@ -114,17 +120,17 @@ def audit_counts(counts: Counts, limits: Limits) -> Verdict:
     Raises
     ------
     GuaranteeError
-        If one does not hold: the message names the place, or the pair and the output.
+        If a row or a ratio is wrong: the message names the place, or the pair and the output.
     """
     counts = check_rows(counts)
     n, m = counts.shape
     if limits.factor.shape != (n, n):
-        raise InputError(f"limits must be for {n} places, got those for {len(limits.factor)}")
+        raise InputError(f"limits must be for {n} places, got limits for {len(limits.factor)}")
     worst = np.full(n, -1, np.int64)
     if n * counts.size >= _MANY:
         from whereish.measures.compiled_audit import first_broken
 
-        share(first_broken, n, counts, limits.factor, limits.shift, worst)
+        parallel_for(first_broken, n, counts, limits.factor, limits.shift, worst)
     else:
         for x in range(n):
             broken = _broken(counts, x, limits)
@@ -142,12 +148,12 @@ def audit_counts(counts: Counts, limits: Limits) -> Verdict:
 
 def check_rows(counts: Counts) -> Counts:
     """Raise GuaranteeError unless these are counts whose rows sum to exactly 2^63."""
-    plain = type(counts) is np.ndarray  # a masked array would hide what it is made of
+    plain = type(counts) is np.ndarray  # a masked array would hide entries
     if not (plain and counts.dtype == np.uint64 and counts.ndim == 2):
         raise InputError("counts must be a matrix of unsigned 64-bit integers")
     if counts.size == 0:
         raise InputError("counts must hold at least one place and one output")
-    # Halves are added up apart: no sum of fewer than 2^32 of them overflows.
+    # The 32-bit halves are summed separately: no sum of fewer than 2^32 of them overflows.
     high, low = (counts >> _HALF).sum(axis=1), (counts & _LOW).sum(axis=1)
     for x, (upper, lower) in enumerate(zip(high.tolist(), low.tolist(), strict=True)):
         if upper * 2**32 + lower != TOTAL:
@@ -158,9 +164,9 @@ def check_rows(counts: Counts) -> Counts:
 
 
 def _broken(counts: Counts, x: int, limits: Limits) -> NDArray[np.bool_]:
-    """Tell for all x' and z whether counts[x, z] > factor counts[x', z] / 2^shift, exactly.
+    """Return for all x' and z whether counts[x, z] > factor counts[x', z] / 2^shift, exactly.
 
-    The 128-bit product is made of four of 32 bits by 32; both halves are shifted down together.
+    The 128-bit product is the sum of four products of 32 by 32 bits.
     """
     factor = limits.factor[x][:, None]
     shift = limits.shift[x][:, None].astype(np.uint64)
@@ -169,7 +175,7 @@ def _broken(counts: Counts, x: int, limits: Limits) -> NDArray[np.bool_]:
     carry = ((f0 * c0) >> _HALF) + (middle & _LOW) + (other & _LOW)
     high = f1 * c1 + (middle >> _HALF) + (other >> _HALF) + (carry >> _HALF)
     low = factor * counts
-    # A shift by 64 is none in C: the upper half comes down in two steps.
+    # A shift by 64 bits is undefined in C, so the upper half is shifted in two steps.
     up = (high << (np.uint64(63) - shift)) << np.uint64(1)
     allowed = np.where(shift > 0, up | (low >> shift), low)
     ample = (high >> shift) > 0
@@ -178,7 +184,7 @@ def _broken(counts: Counts, x: int, limits: Limits) -> NDArray[np.bool_]:
 
 
 def _tightest(counts: Counts, limits: Limits) -> Verdict:
-    """Return how many ratios there are, and where the least is left: for people, in floats."""
+    """Return the number of ratios and the smallest slack, in floats: for people to read."""
     n, m = counts.shape
     values, exponents = counts.astype(np.float64), limits.exponents
     least, pair, output = np.inf, (0, min(1, n - 1)), 0

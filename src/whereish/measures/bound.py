@@ -1,7 +1,7 @@
-"""The judge of optimality: a lower bound on the loss of every private mechanism, and its proof.
+"""A lower bound on the quality loss of every private mechanism, from dual multipliers.
 
-Like the judge of privacy it knows nothing of how an answer came about. Whatever is rounded here is
-rounded down, so that a bound is never too high: the argument is in docs/proofs/bound.md.
+Like the check of privacy, it does not know how a mechanism was built. Every rounding is downwards,
+so that a bound is never too high. The proof is in docs/proofs/bound.md.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from whereish.errors import GuaranteeError, InputError
 from whereish.measures.audit import ball_arithmetic
 from whereish.places import Array, Immutable, as_epsilon, as_numbers, as_prior
 
-# A limb of a fixed-point number has so many bits; a number has so many limbs.
+# A fixed-point number has _LIMBS limbs of _BITS bits each.
 _BITS, _LIMBS = 30, 4
-# Relative room for what was rounded before it came here: distances, priors, losses.
+# Relative margin for rounding in the arguments: distances, priors, losses.
 _ROOM = 2.0**-44
-# No multiplier that a solver finds comes near it, and no sum of smaller ones overflows.
+# Solvers find no multiplier near this limit, and no sum of smaller ones overflows.
 _LARGEST = 1e100
 
-_Whole = NDArray[np.int64]
+_Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,44 +53,44 @@ class Proof(Immutable):
 def lower_bound(
     proof: Proof, prior: ArrayLike, quality_metric: ArrayLike, privacy_metric: ArrayLike
 ) -> float:
-    """Return what no private mechanism can beat, in km, according to a proof.
+    """Return a lower bound on the quality loss of every private mechanism, in km.
 
-    LB(y) = sum over x of min over z of prior(x) d_Q(x, z) - (A'y)(x, z), where a multiplier y of a
-    row counts + y at its right place and - y exp(-eps d) at its left one. For any y >= 0 and any
-    private K, sum prior d_Q K >= sum (prior d_Q - A'y) K >= LB(y): the first because A K >= 0, the
-    second because the rows of K sum to 1.
+    LB(y) = sum over x of min over z of prior(x) d_Q(x, z) - (A'y)(x, z). In A'y, the multiplier y
+    of a row adds + y at its right place and - y exp(-eps d) at its left place. For any y >= 0 and
+    any private K, sum prior d_Q K >= sum (prior d_Q - A'y) K >= LB(y): the first inequality holds
+    because A K >= 0, the second because the rows of K sum to 1 (weak duality).
 
-    What is returned is LB(y) rounded down, never up: exp comes from balls, sums are of integers.
-    It holds for the numbers given and for all within a relative 2^-51 of them, so for the true
+    The result is LB(y) rounded down: exp is computed with ball arithmetic, sums with integers.
+    It holds for these numbers and for all within a relative 2^-51 of them, so for the true
     Euclidean distances too.
 
     Raises
     ------
     GuaranteeError
-        If these are not multipliers of rows: one is negative, infinite or above 1e100, or is about
-        no pair of different places. Then nothing is proved.
+        If these are not multipliers of rows: one is negative, infinite or above 1e100, or does not
+        belong to a pair of different places. Then nothing is proved.
     """
     if not isinstance(proof, Proof):
         raise InputError(
-            f"proof must be a Proof, got {type(proof).__name__}: one comes with what "
-            'optimal(..., solver="structured") builds'
+            f"proof must be a Proof, got {type(proof).__name__}: take the proof of a mechanism "
+            'that optimal(..., solver="structured") builds'
         )
     quality = as_numbers("quality_metric", quality_metric, (None, None))
     n, m = quality.shape
     weights = as_prior(prior, n)
     metric = as_numbers("privacy_metric", privacy_metric, (n, n))
-    for name, given in (("quality_metric", quality), ("privacy_metric", metric)):
-        if given.size == 0 or (given < 0).any():
+    for name, values in (("quality_metric", quality), ("privacy_metric", metric)):
+        if values.size == 0 or (values < 0).any():
             raise InputError(f"{name} must hold numbers, none of them negative")
     output, left, right, y = _rows(proof, n, m)
-    shrink = _shrink(as_epsilon(proof.epsilon), metric, left, right)
-    return _down(math.fsum(_least(weights[:, None] * quality, output, left, right, y, shrink)))
+    decay = _decay(as_epsilon(proof.epsilon), metric, left, right)
+    return _down(math.fsum(_least(weights[:, None] * quality, output, left, right, y, decay)))
 
 
 def relative_gap(loss: float, bound: float) -> float:
-    """Return how far a loss is above a lower bound, relative to the loss, rounded up.
+    """Return the optimality gap (loss - bound) / loss, rounded up.
 
-    Where nothing is lost nothing can be better: 0.
+    The gap of a loss of 0 is 0.
 
     >>> relative_gap(0.0, 0.0)
     0.0
@@ -100,15 +100,15 @@ def relative_gap(loss: float, bound: float) -> float:
     return min(1.0, max(0.0, (loss - bound) / loss + _ROOM))
 
 
-def _rows(proof: Proof, n: int, m: int) -> tuple[_Whole, _Whole, _Whole, Array]:
-    """Return what each row is about, and its multiplier, after checking that these are rows."""
+def _rows(proof: Proof, n: int, m: int) -> tuple[_Integers, _Integers, _Integers, Array]:
+    """Return the output, the two places and the multiplier of each row, after checking them."""
     try:
         y = np.asarray(proof.value, dtype=np.float64)
     except (TypeError, ValueError):
         raise GuaranteeError("not a proof: its multipliers are not numbers") from None
     if y.ndim != 1 or not ((y >= 0) & (y <= _LARGEST)).all():
         raise GuaranteeError("not a proof: a multiplier is negative or not a number, or too large")
-    found: list[_Whole] = []
+    found: list[_Integers] = []
     for part, most, what in (
         (proof.output, m, "an output"), (proof.left, n, "a place"), (proof.right, n, "a place"),
     ):  # fmt: skip
@@ -123,12 +123,12 @@ def _rows(proof: Proof, n: int, m: int) -> tuple[_Whole, _Whole, _Whole, Array]:
     return found[0], found[1], found[2], y
 
 
-def _shrink(level: float, metric: Array, left: _Whole, right: _Whole) -> Array:
-    """Return doubles that are not above exp(-eps d), from balls, for the pair of every row."""
+def _decay(level: float, metric: Array, left: _Integers, right: _Integers) -> Array:
+    """Return exp(-eps d) for the pair of every row, rounded down by ball arithmetic."""
     n = len(metric)
     pairs, which = np.unique(left * n + right, return_inverse=True)
     x, other = np.divmod(pairs, n)
-    # A distance may be another one the other way round, by its last digits: the longer is safe.
+    # The distances of (x, x') and (x', x) may differ by rounding; the longer one is safe.
     far = np.maximum(metric[x, other], metric[other, x])
     with ball_arithmetic() as arb:
         scale = -(arb(level) * (1 + arb(2) ** -50))
@@ -137,23 +137,23 @@ def _shrink(level: float, metric: Array, left: _Whole, right: _Whole) -> Array:
 
 
 def _least(
-    stakes: Array,
-    output: _Whole,
-    left: _Whole,
-    right: _Whole,
+    weighted_loss: Array,
+    output: _Integers,
+    left: _Integers,
+    right: _Integers,
     y: Array,
-    shrink: Array,
+    decay: Array,
 ) -> Array:
-    """Return for every place the least of stakes - A'y over the outputs, rounded down.
+    """Return for every place the smallest prior d_Q - A'y over the outputs, rounded down.
 
-    Every number is cut into limbs, integers that are added up exactly.
+    Every number is cut into limbs: integers, whose sums are exact.
     """
-    m = stakes.shape[1]
-    largest = max(float(stakes.max()), float(y.max(initial=0.0)))
-    # No sum of all of them reaches 2^top.
+    m = weighted_loss.shape[1]
+    largest = max(float(weighted_loss.max()), float(y.max(initial=0.0)))
+    # The sum of all terms stays below 2^top.
     top = max(math.frexp(largest)[1], -800) + (2 * len(y) + 1).bit_length()
-    limbs = _cut(_below(stakes).ravel(), top)
-    for limb, part in zip(limbs, _cut(_below(y * shrink), top), strict=True):
+    limbs = _cut(_below(weighted_loss).ravel(), top)
+    for limb, part in zip(limbs, _cut(_below(y * decay), top), strict=True):
         np.add.at(limb, left * m + output, part)
     for limb, part in zip(limbs, _cut(y, top, up=True), strict=True):
         np.subtract.at(limb, right * m + output, part)
@@ -162,34 +162,34 @@ def _least(
         lower &= (1 << _BITS) - 1
     high = _as_double((limbs[0] << _BITS) + limbs[1], top - 2 * _BITS)
     low = _as_double((limbs[2] << _BITS) + limbs[3], top - 4 * _BITS)
-    return np.asarray(np.nextafter(high + low, -np.inf).reshape(stakes.shape).min(axis=1))
+    return np.asarray(np.nextafter(high + low, -np.inf).reshape(weighted_loss.shape).min(axis=1))
 
 
-def _cut(numbers: Array, top: int, *, up: bool = False) -> list[_Whole]:
+def _cut(numbers: Array, top: int, *, up: bool = False) -> list[_Integers]:
     """Cut non-negative numbers below 2^top into limbs, rounded down, or up to the next limb."""
     rest, limbs = np.ldexp(numbers, -top), []
     for _ in range(_LIMBS):
         rest = np.ldexp(rest, _BITS)
-        whole = np.floor(rest)
-        limbs.append(whole.astype(np.int64))
-        rest = rest - whole
+        integers = np.floor(rest)
+        limbs.append(integers.astype(np.int64))
+        rest = rest - integers
     if up:
         limbs[-1] += numbers > 0
     return limbs
 
 
-def _as_double(whole: _Whole, exponent: int) -> Array:
-    """Return the largest doubles not above whole 2^exponent, for integers of less than 2^62."""
-    near = whole.astype(np.float64)
-    low = np.where(near.astype(np.int64) > whole, np.nextafter(near, -np.inf), near)
+def _as_double(integers: _Integers, exponent: int) -> Array:
+    """Return the largest doubles not above integers 2^exponent, for integers of less than 2^62."""
+    near = integers.astype(np.float64)
+    low = np.where(near.astype(np.int64) > integers, np.nextafter(near, -np.inf), near)
     return np.asarray(np.ldexp(low, exponent))
 
 
 def _below(numbers: Array) -> Array:
-    """Return doubles not above what was rounded to nearest, for non-negative numbers."""
+    """Return a lower bound of non-negative numbers that were rounded to nearest."""
     return np.maximum(np.nextafter(numbers, -np.inf), 0.0)
 
 
 def _down(value: float) -> float:
-    """Round a sum down by what its terms may have been rounded before."""
+    """Round a sum down by the rounding error that its terms may have."""
     return math.nextafter(value - abs(value) * _ROOM, -math.inf)

@@ -1,4 +1,4 @@
-"""What the judge needs to know of a mechanism: its numbers and its places, not its maker."""
+"""The interface of a mechanism as the measures see it: a stochastic matrix and its places."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Channel(Protocol):
 
     @property
     def privacy_metric(self) -> Array | None:
-        """The metric that the mechanism's epsilon is per, if it has one."""
+        """The metric d_X of the guarantee; None without an epsilon."""
 
 
 def checked(mechanism: Channel) -> Channel:
-    """Raise InputError unless this is a mechanism: a bare matrix does not know its places."""
+    """Raise InputError unless this is a mechanism: a bare matrix has no places."""
     if not all(hasattr(mechanism, name) for name in ("matrix", "inputs", "outputs")):
         raise InputError(
             f"mechanism must be a Mechanism, got {type(mechanism).__name__}: "
@@ -46,7 +46,7 @@ def prior_of(mechanism: Channel, prior: ArrayLike) -> Array:
 
 
 def loss_between(name: str, metric: ArrayLike | None, rows: Places, columns: Places) -> Array:
-    """Return a given (rows, columns) loss after checking it, or Euclidean distance if none."""
+    """Return a validated (rows, columns) loss; Euclidean distance if `metric` is None."""
     same = rows.same_as(columns)
     if metric is None:
         return euclidean(rows, None if same else columns)

@@ -1,4 +1,7 @@
-"""The comparison of the exact audit, compiled: for counts with many millions of ratios."""
+"""The inner loop of `audit.audit_counts`, compiled with numba: for many millions of ratios.
+
+It is the same integer comparison as ``audit._broken``.
+"""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
@@ -10,9 +13,10 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def first_broken(low, high, counts, factor, shift, worst):
-    """Note for x in low .. high the first x' m + z where counts[x, z] is too large, or leave -1.
+    """Set worst[x] to the first x' m + z at which counts[x, z] is too large, for low <= x < high.
 
-    Too large is above factor[x, x'] counts[x', z] / 2^shift[x, x'], in exact arithmetic.
+    Too large means above factor[x, x'] counts[x', z] / 2^shift[x, x'], in exact arithmetic. If
+    there is none, worst[x] is not changed.
     """
     n, m = counts.shape
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)

@@ -1,4 +1,4 @@
-"""The largest ratio of every pair of rows, compiled: for matrices with many millions of ratios."""
+"""The inner loop of `privacy.check_private`, compiled with numba: for many millions of ratios."""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
@@ -12,9 +12,9 @@ _AT_ONCE = 8
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def worst_ratios(low, high, matrix, inverse, worst):
-    """Put max over z of k(x, z) / k(y, z) into ``worst``, for x in low .. high.
+    """Set worst[x, y] to the largest k(x, z) / k(y, z) over z, for low <= x < high.
 
-    ``inverse`` is 1 / k, outputs x inputs. 0 / 0 is no ratio: its NaN is above nothing.
+    ``inverse`` is 1 / k, (outputs, inputs). 0 / 0 is NaN, which compares as not larger.
     """
     n = len(matrix)
     largest = np.empty((_AT_ONCE, n))

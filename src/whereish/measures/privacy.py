@@ -1,6 +1,6 @@
-"""The judge of privacy: k(x, z) <= exp(eps d(x, x')) k(x', z) must hold for all x, x', z.
+"""The check of geo-indistinguishability: k(x, z) <= exp(eps d(x, x')) k(x', z) for all x, x', z.
 
-Nothing here knows how a mechanism was built, and nothing that builds one is used here.
+It does not know how a mechanism was built, and shares no code with the constructors.
 """
 
 from __future__ import annotations
@@ -12,40 +12,42 @@ from numpy.typing import ArrayLike
 
 from whereish.errors import GuaranteeError, InputError
 from whereish.measures.channel import Channel, checked
-from whereish.parallel import share
+from whereish.parallel import parallel_for
 from whereish.places import Array, as_epsilon, as_metric, euclidean
 
-_MANY = 10**8  # ratios, from which on compiled code is worth its start
+_MANY = 10**8  # ratios, from which compiled code is faster in spite of its start-up time
 
 
 class TightestEpsilon(float):
-    """A privacy level with the pair of inputs and the output where it is reached."""
+    """A privacy level, with the pair of inputs and the output that attain it."""
 
     pair: tuple[int, int]
     output: int
 
     def __new__(cls, value: float, pair: tuple[int, int], output: int) -> TightestEpsilon:
-        """Make the number and note where it is reached."""
+        """Make the number and set the pair and the output."""
         number = super().__new__(cls, value)
         number.pair = pair
         number.output = output
         return number
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Say what a copy is made from."""
+        """Return the constructor and its arguments, for pickle."""
         return TightestEpsilon, (float(self), self.pair, self.output)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `check_private` saw.
+    """The result of a check of privacy.
 
     Attributes
     ----------
     ratios
-        How many ratios were compared: ordered pairs of different inputs, times outputs.
+        The number of ratios that were compared: ordered pairs of different inputs, times outputs.
     slack
-        The smallest value of eps d(x, x') - ln(k(x, z) / k(x', z)), and where it is.
+        The smallest value of eps d(x, x') - ln(k(x, z) / k(x', z)).
+    pair, output
+        The x, x' and z that attain it.
     """
 
     ratios: int
@@ -57,15 +59,15 @@ class Verdict:
 def tightest_epsilon(mechanism: Channel, metric: ArrayLike | None = None) -> TightestEpsilon:
     """Return the smallest epsilon (per km) for which a mechanism is private.
 
-    max over x, x', z of ln(k(x, z) / k(x', z)) / d(x, x'). It is infinite when one place may
-    report z and another never does. The result is a float that also knows where it is
-    reached: ``.pair`` (x, x') and ``.output`` z.
+    The maximum of ln(k(x, z) / k(x', z)) / d(x, x') over x, x', z. It is infinite if one place may
+    report z and another never does. The result is a float with two attributes: ``.pair`` (x, x')
+    and ``.output`` z attain the maximum.
 
     Parameters
     ----------
     metric
-        d_X; if not given, the metric that the mechanism's own epsilon is per, or Euclidean
-        distance for a mechanism without one.
+        d_X; if not given, the metric of the mechanism, or Euclidean distance for a mechanism
+        without an epsilon.
     """
     distances = _privacy_metric(checked(mechanism), metric)
     logs = _worst_logs(mechanism.matrix)
@@ -75,16 +77,16 @@ def tightest_epsilon(mechanism: Channel, metric: ArrayLike | None = None) -> Tig
 
 
 def check_private(matrix: Array, epsilon: float, metric: ArrayLike) -> Verdict:
-    """Check every ratio of a matrix against epsilon, or withhold it.
+    """Check every ratio of a matrix against epsilon.
 
-    The comparison leaves room for the rounding of its own arithmetic, so what passes here
-    satisfies the definition in exact arithmetic: a quotient, a logarithm and a product of
-    floats are off by a few units in the last place, ``guard`` is tens of them.
+    The comparison has a margin for its own rounding, so a matrix that passes satisfies the
+    definition in exact arithmetic: a quotient, a logarithm and a product of floats are wrong by a
+    few units in the last place, and the margin ``guard`` is tens of them.
 
     Raises
     ------
     GuaranteeError
-        If one ratio is too large: the message names the pair and the output.
+        If a ratio is too large: the message names the pair and the output.
     """
     level = as_epsilon(epsilon)
     distances = np.asarray(metric, dtype=np.float64)
@@ -123,15 +125,15 @@ def _worst_logs(matrix: Array) -> Array:
         from whereish.measures.compiled_ratios import worst_ratios
 
         with np.errstate(divide="ignore", over="ignore"):
-            share(worst_ratios, len(matrix), used, np.ascontiguousarray((1 / used).T), worst)
+            parallel_for(worst_ratios, len(matrix), used, np.ascontiguousarray((1 / used).T), worst)
     else:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             for x, row in enumerate(matrix):
-                # fmax passes over the NaN of 0 / 0; a row has a positive entry: a number remains.
+                # fmax ignores the NaN of 0 / 0. A row has a positive entry, so a number remains.
                 worst[x] = np.fmax.reduce(row / matrix, axis=1)
     logs = np.asarray(np.log(worst))
     if np.isinf(logs).any():
-        # By a zero; or by a number so small that the ratio is above all doubles, but no logarithm.
+        # Infinite because of a zero, or because the ratio overflows: then its logarithm does not.
         zeros = (matrix > 0).astype(np.float32) @ (matrix == 0).astype(np.float32).T > 0
         for x, other in np.argwhere(np.isinf(logs) & ~zeros):
             both = matrix[x] > 0
@@ -140,7 +142,7 @@ def _worst_logs(matrix: Array) -> Array:
 
 
 def _output(matrix: Array, pair: tuple[int, int]) -> int:
-    """Return the output at which the ratio of a pair is largest."""
+    """Return the output that attains the largest ratio of a pair."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return int(np.nanargmax(matrix[pair[0]] / matrix[pair[1]]))
 

@@ -1,4 +1,4 @@
-"""How far reports are from the truth, and what that means for whoever uses them."""
+"""Quality of service: expected and worst-case loss, and the radius of a query."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def quality_loss(mechanism: Channel, prior: ArrayLike, metric: ArrayLike | None 
 
 
 def worst_case_loss(mechanism: Channel, metric: ArrayLike | None = None) -> float:
-    """Return the expected distance from the place where it is largest, in km: no prior needed."""
+    """Return the largest expected distance of a report over all places, in km; needs no prior."""
     loss = loss_between("metric", metric, checked(mechanism).inputs, mechanism.outputs)
     return float((mechanism.matrix * loss).sum(axis=1).max())
 
 
 def report_radius(mechanism: Channel, prior: ArrayLike | None = None, share: float = 0.95) -> float:
-    """Return the smallest distance, in km, within which this share of the reports falls.
+    """Return the distance, in km, within which this share of the reports lies: a quantile.
 
-    Without a prior the share holds from every place, not only on average.
+    With a prior the share is an average over it; without one it holds for every place.
     """
     if as_number("share", share) > 1:
         raise InputError(f"share must be above 0 and at most 1, got {described(share)}")
@@ -52,19 +52,20 @@ def radius_to_ask(
     confidence: float = 0.95,
     prior: ArrayLike | None = None,
 ) -> float:
-    """Return the radius to ask a service for, so that its answer covers what is of interest.
+    """Return the radius of a query, so that the answer covers the area of interest.
 
-    A person wants everything within ``interest_km`` of where they are. The service hears another
-    place, and answers with everything within some radius of it; the device then drops what is
-    too far (Section 3.5). The answer covers the interest when the report is at most
-    radius - interest away, so the radius is the interest plus that quantile of the distance.
+    A person wants everything within ``interest_km`` of the true location. The service receives the
+    reported location, and returns everything within some radius of it; the device then drops what
+    is too far away (Section 3.5 of the paper). The answer covers the area of interest if the report
+    is at most radius - interest away. So the radius is the interest plus a quantile of the distance
+    between the true and the reported place.
 
     Parameters
     ----------
     confidence
-        The share of reports for which nothing of interest is missing.
+        The share of reports for which nothing in the area of interest is missing.
     prior
-        With a prior the share is on average over it; without, it holds from every place.
+        With a prior the share is an average over it; without one it holds for every place.
     """
     interest = float(as_numbers("interest_km", [interest_km], (1,))[0])
     if interest < 0:
@@ -74,7 +75,7 @@ def radius_to_ask(
 
 def _quantile(distances: Array, weights: Array, share: float) -> float:
     order = np.argsort(distances, kind="stable")
-    reached = np.cumsum(weights[order])
-    # The sum of all weights is 1 up to rounding; that rounding must not push us past the end.
-    at = int(np.searchsorted(reached, min(share, 1.0) * reached[-1] * (1 - 1e-12)))
+    cumulative = np.cumsum(weights[order])
+    # The sum of all weights is 1 up to rounding, which must not move the index past the end.
+    at = int(np.searchsorted(cumulative, min(share, 1.0) * cumulative[-1] * (1 - 1e-12)))
     return float(distances[order][min(at, len(order) - 1)])

@@ -1,4 +1,4 @@
-"""What every constructor is given, checked: places, outputs, metrics."""
+"""Validate the arguments that all constructors have: places, outputs, metrics."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from whereish.places.documents import check_least
 
 
 def chosen_outputs(inputs: Places, outputs: Places | Any | None) -> Places:
-    """Return the output places: the inputs, other places, or some of the inputs by number."""
+    """Return the output places: all inputs, other places, or some inputs by index."""
     if outputs is None:
         return inputs
     return outputs.in_plane_of(inputs) if isinstance(outputs, Places) else inputs.subset(outputs)
 
 
-def quality_to(
+def quality_matrix(
     inputs: Places,
     targets: Places,
     outputs: object,
     quality_metric: ArrayLike | None,
 ) -> Array:
-    """Return the (inputs, outputs) quality metric; of an (n, n) one, the columns of the outputs."""
+    """Return d_Q as an (inputs, outputs) matrix, validated.
+
+    If the outputs are given by index, `quality_metric` is (inputs, inputs), and their columns are
+    taken.
+    """
     if quality_metric is None or outputs is None or isinstance(outputs, Places):
         return loss_between("quality_metric", quality_metric, inputs, targets)
     square = loss_between("quality_metric", quality_metric, inputs, inputs)
@@ -33,16 +37,16 @@ def quality_to(
 
 
 def metric_or_euclidean(privacy_metric: ArrayLike | None, inputs: Places) -> Array:
-    """Return a given privacy metric after checking it, or Euclidean distance if none."""
-    straight = euclidean(inputs)
-    if privacy_metric is None or np.array_equal(privacy_metric, straight):
-        return straight  # which needs no check of all triangles
+    """Return d_X, validated; Euclidean distance if none is given."""
+    distances = euclidean(inputs)
+    if privacy_metric is None or np.array_equal(privacy_metric, distances):
+        return distances  # a metric: no need to check all triangles
     return as_metric("privacy_metric", privacy_metric, len(inputs))
 
 
 def check_places(places: Places) -> Places:
-    """Raise InputError unless there are at least two places to be hidden among."""
+    """Raise InputError unless these are at least two places."""
     if not isinstance(places, Places):
-        euclidean(places)  # says what must hold
+        euclidean(places)  # raises the error for other types
     check_least(places)
     return places

@@ -1,11 +1,11 @@
-"""How a mechanism came about."""
+"""The record of how a mechanism was built."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# What does not depend on the prior, or only as far as the counts themselves do. Times, gaps, losses
-# and notes do; whatever is added to Build stays out of files without a prior until it is named.
+# Fields that depend on the prior not at all, or only as the counts do. Times, gaps, losses and
+# notes depend on it. A new field of Build stays out of files without a prior unless it is here.
 _WITHOUT_PRIOR = (
     "method", "solver", "form", "variables", "constraints", "edges", "dilation",
     "requested_dilation", "stopped",
@@ -14,32 +14,37 @@ _WITHOUT_PRIOR = (
 
 @dataclass(frozen=True)
 class Build:
-    """How a mechanism came about. What does not apply is None.
+    """The record of how a mechanism was built. A field that does not apply is None.
 
     Attributes
     ----------
     method
-        "optimal", "optimal-privacy", "planar-laplace", "exponential", "tight-constraints", with
-        "+remap" or "+then" for what was done since.
+        "optimal", "optimal-privacy", "planar-laplace", "exponential" or "tight-constraints";
+        followed by "+remap" or "+then" for a mechanism that was changed afterwards.
+    solver, form
+        The solver, and whether it solved the "primal" or the "dual" program.
     seconds
-        From the call to the solver's answer, compiling included where it was the first use; not
-        the repair and the checks that follow. What a person waited is longer.
+        From the call to the solver's answer, with compilation at the first use; without the repair
+        and the checks that follow.
+    variables, constraints, edges
+        The size of the program, and the number of edges of its spanner.
     dilation, requested_dilation
-        Measured and asked for.
+        The measured dilation of the spanner, and the requested one.
     repair_mix
-        The share of the uniform mechanism mixed in to make every ratio hold exactly.
+        The share of the uniform mechanism that the repair mixed in.
     repair_cost_km
-        What the repair added to the quality loss that the solver found.
+        The quality loss that the repair added to that of the solver's matrix.
     lower_bound_km, gap
-        No mechanism with this epsilon loses less than this, whatever its dilation; how far above
-        it this one is, repair included, relative. Known where `Mechanism.proof` is.
+        A lower bound on the quality loss of every mechanism with this epsilon, for any dilation;
+        and the relative gap of this mechanism to it, after the repair. Known if
+        `Mechanism.proof` is.
     program_gap
-        How far from optimal it is among mechanisms under the constraints that were solved for:
-        less than ``gap`` with a dilation above 1.
+        The relative gap to the optimum of the program that was solved: with a dilation above 1 it
+        is smaller than ``gap``.
     stopped
-        Why a solver ended early, "time" or "asked" (Ctrl-C); None if it did not.
+        Why a solver ended early: "time", or "asked" (Ctrl-C); None if it did not.
     notes
-        What a reader should know, in words.
+        Remarks for the reader.
     """
 
     method: str
@@ -60,5 +65,5 @@ class Build:
     notes: tuple[str, ...] = ()
 
     def without_prior(self) -> Build:
-        """Return what may be told where the prior may not."""
+        """Return the fields that may be published if the prior may not."""
         return Build(**{name: getattr(self, name) for name in _WITHOUT_PRIOR})

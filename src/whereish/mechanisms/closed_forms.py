@@ -1,4 +1,4 @@
-"""Mechanisms in closed form: exponential, and the one whose every constraint is tight."""
+"""Mechanisms in closed form: exponential, and tight constraints."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whereish.errors import GuaranteeError, InputError, SolveError
+from whereish.errors import InputError, SolveError
 from whereish.mechanisms.arguments import (
     check_places,
     chosen_outputs,
     metric_or_euclidean,
-    quality_to,
+    quality_matrix,
 )
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.mechanism import Mechanism, seal
+from whereish.mechanisms.mechanism import Mechanism, checked_or_repaired, repair_and_check
 from whereish.mechanisms.planar_laplace import cell_masses
 from whereish.places import Array, Places, as_epsilon, as_metric, as_prior, euclidean
 
@@ -28,35 +28,39 @@ def exponential(
 ) -> Mechanism:
     """Build the exponential mechanism: k(x, z) proportional to exp(-eps d(x, z) / 2).
 
-    Half of epsilon pays for the exponent, half for the normalisation of the rows.
+    Half of epsilon is used by the exponent, half by the normalisation of the rows.
 
     Parameters
     ----------
     privacy_metric
         (n, n) d_X; Euclidean distance if not given.
     outputs
-        Places to report, which need Euclidean distance, or the numbers of some of the inputs.
+        The places to report, with Euclidean distance only; or the indices of some of the inputs.
+
+    References
+    ----------
+    .. [1] McSherry, Talwar: Mechanism design via differential privacy. FOCS 2007.
     """
     inputs = check_places(places)
     level = as_epsilon(epsilon)
     targets = chosen_outputs(inputs, outputs)
     if privacy_metric is None:
-        metric, reach = euclidean(inputs), euclidean(inputs, targets)
+        metric, distances = euclidean(inputs), euclidean(inputs, targets)
     else:
         metric = as_metric("privacy_metric", privacy_metric, len(inputs))
         itself = outputs is None or targets.same_as(inputs)
         if isinstance(outputs, Places) and not itself:
             raise InputError(
-                "outputs must be numbers of input places where privacy_metric is given: "
-                "the metric says nothing about other places"
+                "outputs must be indices of input places if privacy_metric is given: "
+                "the metric does not contain other places"
             )
-        reach = metric if itself else metric[:, np.asarray(outputs)]
-    matrix = _exponential_matrix(reach, level)
-    return seal(matrix, inputs, targets, level, metric, Build("exponential"))
+        distances = metric if itself else metric[:, np.asarray(outputs)]
+    matrix = _exponential_matrix(distances, level)
+    return repair_and_check(matrix, inputs, targets, level, metric, Build("exponential"))
 
 
-def _exponential_matrix(reach: Array, level: float) -> Array:
-    exponents = -level / 2 * reach
+def _exponential_matrix(distances: Array, level: float) -> Array:
+    exponents = -level / 2 * distances
     weights = np.exp(exponents - exponents.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
@@ -64,10 +68,10 @@ def _exponential_matrix(reach: Array, level: float) -> Array:
 def tight_constraints(
     places: Places, epsilon: float, privacy_metric: ArrayLike | None = None
 ) -> Mechanism:
-    """Build the mechanism for which k(x, z) = exp(-eps d(x, z)) k(z, z): every ratio at its limit.
+    """Build the mechanism with k(x, z) = exp(-eps d(x, z)) k(z, z): every constraint is tight.
 
-    K = E diag(v) with E = exp(-eps d) and E v = 1. It exists when no weight in v is negative,
-    and then it often is, up to a remap, close to optimal.
+    K = E diag(v) with E = exp(-eps d) and E v = 1. It exists if no weight in v is negative. With a
+    remap, it is then often close to optimal.
 
     Raises
     ------
@@ -78,12 +82,12 @@ def tight_constraints(
     level = as_epsilon(epsilon)
     metric = metric_or_euclidean(privacy_metric, inputs)
     matrix = tight_matrix(metric, level)
-    return seal(matrix, inputs, inputs, level, metric, Build("tight-constraints"))
+    return repair_and_check(matrix, inputs, inputs, level, metric, Build("tight-constraints"))
 
 
 def tight_matrix(metric: Array, level: float) -> Array:
-    """Return E diag(v), or say that it is none."""
-    # A hair less than epsilon, so that ratios at their limit survive rounding.
+    """Return E diag(v); raise SolveError if a weight is negative."""
+    # Slightly less than epsilon, so that ratios at their limit hold after rounding.
     kernel = np.exp(-level * (1 - 1e-12) * metric)
     weights = _weights(kernel, level)
     if weights.min() < -1e-12 * np.abs(weights).max():
@@ -107,21 +111,21 @@ def closed_form(
 ) -> Mechanism:
     """Build the best private mechanism that needs no solver: for thousands of places.
 
-    Tight constraints, or planar Laplace where those do not exist (the exponential mechanism, if
-    the metric is not Euclidean), followed by the remap that is best for the prior. A remap
-    costs no privacy and never loses quality.
+    Tight constraints; or planar Laplace if those do not exist (the exponential mechanism if the
+    metric is not Euclidean). Then the best remap for the prior, which costs no privacy and never
+    increases the loss (Section 3.4 of the paper).
     """
     inputs = check_places(places)
     weights = as_prior(prior, len(inputs))
     level = as_epsilon(epsilon)
     metric = metric_or_euclidean(privacy_metric, inputs)
     targets = chosen_outputs(inputs, outputs)
-    loss = quality_to(inputs, targets, outputs, quality_metric)
+    loss = quality_matrix(inputs, targets, outputs, quality_metric)
     try:
         matrix, method = tight_matrix(metric, level), "tight-constraints"
         why = "tight constraints exist"
-    except SolveError as none:
-        why = str(none).split(":")[0]
+    except SolveError as missing:
+        why = str(missing).split(":")[0]
         if privacy_metric is None:
             matrix, method = cell_masses(inputs, inputs, level), "planar-laplace"
         else:
@@ -131,11 +135,7 @@ def closed_form(
     for z in np.unique(to):
         remapped[:, z] = matrix[:, to == z].sum(axis=1)
     build = Build(f"{method}+remap", notes=(f"closed form: {method} and a remap; {why}",))
-    told = (inputs, targets, level, metric, build)
-    try:
-        return Mechanism(remapped, *told)
-    except (GuaranteeError, InputError):
-        return seal(remapped, *told)
+    return checked_or_repaired(remapped, inputs, targets, level, metric, build)
 
 
 def _weights(kernel: Array, level: float) -> Array:

@@ -1,4 +1,4 @@
-"""Mechanism: a stochastic matrix that cannot be parted from its guarantee."""
+"""Mechanism: a stochastic matrix together with its privacy guarantee."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from whereish.places import (
     readonly,
 )
 from whereish.release import (
-    Located,
     Reports,
     Rounded,
+    Snapped,
     check_outside,
     cumulative,
     draw,
-    locate,
     repair,
     round_private,
+    snap,
     to_counts,
 )
 
@@ -55,27 +55,27 @@ _MOST_REPORTS = 10**9
 class Mechanism(Immutable):
     """A location obfuscation mechanism: row x is the distribution of reports from place x.
 
-    A mechanism with an epsilon has been checked, ratio by ratio, by code that shares nothing
-    with what built it; otherwise it does not come into being.
+    The constructor checks every ratio of a mechanism with an epsilon, with code that is
+    independent of the code that built it, and raises GuaranteeError if one is too large.
 
     Attributes
     ----------
     matrix
         (inputs, outputs) probabilities, read-only.
     inputs, outputs
-        Where a person may be, and what may be reported.
+        The possible true places, and the places that may be reported.
     epsilon
-        The privacy level per unit of `privacy_metric` (per km, unless that is in other units), or
-        None for a mechanism that promises none.
+        The privacy level per unit of `privacy_metric` (per km, unless that is in other units);
+        None for a mechanism without a guarantee.
     privacy_metric
-        (inputs, inputs) d_X, read-only: an epsilon means nothing without it.
+        (inputs, inputs) d_X, read-only: the metric that epsilon refers to.
     build
-        How it came about.
+        The record of how it was built.
     proof
-        What proves the lower bound on its loss, for the prior it was built for; see
-        `whereish.lower_bound`. None where nothing is proved.
+        Dual multipliers that prove the lower bound on its loss, for the prior it was built for; see
+        `whereish.lower_bound`. None without a bound.
     verdict
-        What the check saw; None without an epsilon.
+        The result of the check; None without an epsilon.
     """
 
     matrix: Array
@@ -121,16 +121,16 @@ class Mechanism(Immutable):
         proof: Proof | None = None,
         rounding_mix: float = 0.0,
     ) -> Mechanism:
-        """Make a mechanism of released integers, which are audited exactly.
+        """Make a mechanism of released counts, which are audited exactly.
 
         Raises
         ------
         GuaranteeError
             If a row does not sum to 2^63, or a ratio is too large for epsilon.
         """
-        for name, given in (("inputs", inputs), ("outputs", outputs)):
-            if not isinstance(given, Places):
-                raise InputError(f"{name} must be Places, got {type(given).__name__}")
+        for name, places in (("inputs", inputs), ("outputs", outputs)):
+            if not isinstance(places, Places):
+                raise InputError(f"{name} must be Places, got {type(places).__name__}")
         if build is not None and not isinstance(build, Build):
             raise InputError(f"build must be a Build, got {type(build).__name__}")
         counts = readonly(check_rows(counts))
@@ -139,8 +139,8 @@ class Mechanism(Immutable):
                 f"counts must have {len(inputs)} rows and {len(outputs)} columns, got "
                 f"{counts.shape[0]} and {counts.shape[1]}"
             )
-        told = build or Build("given")
-        made = cls(counts.astype(np.float64) / TOTAL, inputs, outputs, build=told, proof=proof)
+        matrix = counts.astype(np.float64) / TOTAL
+        mechanism = cls(matrix, inputs, outputs, build=build or Build("given"), proof=proof)
         verdict = None
         if epsilon is not None:
             metric = metric_or_euclidean(privacy_metric, inputs)
@@ -151,24 +151,19 @@ class Mechanism(Immutable):
                 ("privacy_metric", readonly(metric)),
                 ("verdict", verdict),
             ):
-                object.__setattr__(made, name, value)
-            made.__dict__["limits"] = limits
-        made.__dict__["released"] = Rounded(counts, rounding_mix, verdict)
-        return made
+                object.__setattr__(mechanism, name, value)
+            mechanism.__dict__["limits"] = limits
+        mechanism.__dict__["released"] = Rounded(counts, rounding_mix, verdict)
+        return mechanism
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Say what a copy in another process is made from, and checked."""
-        told = (
-            self.inputs,
-            self.outputs,
-            self.epsilon,
-            self.privacy_metric,
-            self.build,
-            self.proof,
-        )
+        """Return the constructor and its arguments, for pickle: a copy is checked again."""
+        arguments = (
+            self.inputs, self.outputs, self.epsilon, self.privacy_metric, self.build, self.proof,
+        )  # fmt: skip
         if "released" in self.__dict__:
-            return Mechanism.of_counts, (self.counts, *told, self.released.mix)
-        return Mechanism, (self.matrix, *told)
+            return Mechanism.of_counts, (self.counts, *arguments, self.released.mix)
+        return Mechanism, (self.matrix, *arguments)
 
     @cached_property
     def limits(self) -> Limits:
@@ -179,12 +174,12 @@ class Mechanism(Immutable):
 
     @cached_property
     def released(self) -> Rounded:
-        """The integers that are sampled and written, as audited: made when first asked for."""
+        """The audited counts that are sampled and written to files; computed at first use."""
         if self.epsilon is None:
-            made = Rounded(to_counts(self.matrix), 0.0, None)
+            rounded = Rounded(to_counts(self.matrix), 0.0, None)
         else:
-            made = round_private(self.matrix, self.limits)
-        return replace(made, counts=readonly(made.counts))
+            rounded = round_private(self.matrix, self.limits)
+        return replace(rounded, counts=readonly(rounded.counts))
 
     @property
     def counts(self) -> Counts:
@@ -203,22 +198,22 @@ class Mechanism(Immutable):
         outside: str = "error",
         rng: np.random.Generator | None = None,
     ) -> Reports:
-        """Draw reports, from the released integers and the operating system's randomness.
+        """Draw reports from the released counts, with the operating system's randomness.
 
         Parameters
         ----------
         at
-            Where somebody is: the number of a place or several; or a point or (n, 2) points, in
-            degrees for places on the earth and in km otherwise, for which the nearest place
-            stands. A tuple of two is a point; [4, 8] are two places.
+            The true location: the index of a place, or several; or a point, or (n, 2) points, in
+            degrees for places on the earth and in km otherwise. A point snaps to the nearest
+            place. A tuple of two numbers is a point; [4, 8] are two places.
         size
-            How many reports to draw for a single place or point. k of them cost k epsilon.
+            The number of reports of a single place or point. k of them cost k epsilon.
         outside
-            What is done with points outside the area of the places: "error"; "nearest"; or
-            "planar-laplace", noise round the point itself. The latter two are not covered by the
-            guarantee between the places: that somebody is outside may show.
+            The policy for points outside the area of the places: "error"; "nearest"; or
+            "planar-laplace", noise around the point itself. The guarantee does not cover the last
+            two: a report may reveal that somebody is outside.
         rng
-            For studies only. The result says that it was seeded.
+            A seeded generator, for studies only; the result says that it was seeded.
 
         >>> import whereish as wh
         >>> places = wh.Places.from_xy([[0, 0], [1, 0], [2, 0]])
@@ -228,48 +223,48 @@ class Mechanism(Immutable):
         >>> m.sample([0.9, 0.2]).snapped_km.round(3)
         array([0.224])
         """
-        located = locate(self.inputs, at)
-        check_outside(located, self.inputs, outside)
+        snapped = snap(self.inputs, at)
+        check_outside(snapped, self.inputs, outside)
         if size is not None:
             size = as_whole("size", size, 0)
             if size > _MOST_REPORTS:
                 raise InputError(f"size must be at most {_MOST_REPORTS:,} at a time, got {size:,}")
-            if len(located.rows) != 1:
+            if len(snapped.rows) != 1:
                 raise InputError(f"size must not be given for several places, got {size}")
-            located = Located(*(np.repeat(part, size, axis=0) for part in vars(located).values()))
-        outputs = draw(self._sums, located.rows, rng)
+            snapped = Snapped(*(np.repeat(part, size, axis=0) for part in vars(snapped).values()))
+        outputs = draw(self._sums, snapped.rows, rng)
         xy = self.outputs.xy[outputs]
         plane, latlon = self.outputs.plane, self.outputs.latlon
         degrees = None if latlon is None else latlon[outputs]
-        strayed = located.outside if outside == "planar-laplace" else np.zeros(len(outputs), bool)
-        if strayed.any():
+        noisy = snapped.outside if outside == "planar-laplace" else np.zeros(len(outputs), bool)
+        if noisy.any():
             from whereish.mechanisms.planar_laplace import noise_near
 
             if self.epsilon is None or not self.is_per_km:
                 raise InputError(f"planar Laplace needs an epsilon per km, got {self!r}")
-            outputs[strayed] = -1
-            xy[strayed] = noise_near(self.inputs, located.xy[strayed], self.epsilon, rng)
+            outputs[noisy] = -1
+            xy[noisy] = noise_near(self.inputs, snapped.xy[noisy], self.epsilon, rng)
             if degrees is not None and plane is not None:
-                degrees[strayed] = plane.to_latlon(xy[strayed])
-        return Reports(outputs, xy, degrees, located.snapped_km, located.outside, rng is not None)
+                degrees[noisy] = plane.to_latlon(xy[noisy])
+        return Reports(outputs, xy, degrees, snapped.snapped_km, snapped.outside, rng is not None)
 
     @cached_property
     def is_per_km(self) -> bool:
-        """Whether epsilon is per km of straight-line distance, and not of some other metric."""
+        """Whether epsilon is per km of Euclidean distance, and not of another metric."""
         return self.privacy_metric is not None and np.array_equal(
             self.privacy_metric, euclidean(self.inputs)
         )
 
     @property
     def epsilon_unit(self) -> str:
-        """What epsilon is per, in words."""
+        """The unit of epsilon, in words."""
         return "per km" if self.is_per_km else "per unit of its own metric"
 
     def then(self, other: Mechanism | ArrayLike, outputs: Places | None = None) -> Mechanism:
-        """Return this mechanism followed by another, whatever it does: the product K H.
+        """Return this mechanism followed by another: the product K H.
 
-        What is done to a report cannot undo privacy (the remapping lemma, Section 3.4), so
-        the product keeps this epsilon.
+        Post-processing of a report costs no privacy (Section 3.4 of the paper), so the product
+        keeps this epsilon.
 
         Parameters
         ----------
@@ -297,15 +292,15 @@ class Mechanism(Immutable):
         return self._followed(self.matrix @ follow, places, "then")
 
     def remap(self, prior: ArrayLike, metric: ArrayLike | None = None) -> Mechanism:
-        """Return this mechanism with every report replaced by the best guess it allows.
+        """Return this mechanism with every report remapped to the best guess.
 
-        The best guess is the place with the least expected loss given the report and the prior. It
-        costs no privacy, and no mechanism built by `optimal` for this prior gains by it.
+        The best guess is the place with the least expected loss given the report and the prior. The
+        remap costs no privacy. It does not improve a mechanism of `optimal` for this prior.
 
         Parameters
         ----------
         prior
-            What is known of where the person is.
+            (inputs,) the probability of each place.
         metric
             (inputs, inputs) loss of a guess; Euclidean distance if not given.
         """
@@ -315,46 +310,63 @@ class Mechanism(Immutable):
         np.add.at(moved.T, to, self.matrix.T)
         return self._followed(moved, self.inputs, "remap")
 
-    def telling(self, build: Build, proof: Proof | None = None) -> Mechanism:
-        """Return the same numbers, checked as they are, with something else told of them."""
+    def with_metadata(self, build: Build, proof: Proof | None = None) -> Mechanism:
+        """Return a mechanism with the same checked numbers, and another build record and proof."""
         other: Mechanism = object.__new__(Mechanism)
         other.__dict__.update(self.__dict__, build=build, proof=proof)
         return other
 
+    telling = with_metadata  # the former name
+
     def _followed(self, matrix: Array, outputs: Places, by: str) -> Mechanism:
-        """Return what this mechanism has become; repair it only if rounding made that necessary."""
         build = replace(self.build, method=f"{self.build.method}+{by}")
-        told = (self.inputs, outputs, self.epsilon, self.privacy_metric, build)
-        try:
-            return Mechanism(matrix, *told)
-        except (GuaranteeError, InputError):
-            return seal(matrix, *told)
+        return checked_or_repaired(
+            matrix, self.inputs, outputs, self.epsilon, self.privacy_metric, build
+        )
 
 
-def seal(
+def checked_or_repaired(
     matrix: Array,
     inputs: Places,
     outputs: Places,
     epsilon: float | None,
     privacy_metric: Array | None,
     build: Build,
-    stakes: Array | None = None,
+) -> Mechanism:
+    """Make a mechanism of a matrix that is private up to rounding; repair it only if needed."""
+    arguments = (inputs, outputs, epsilon, privacy_metric, build)
+    try:
+        return Mechanism(matrix, *arguments)
+    except (GuaranteeError, InputError):
+        return repair_and_check(matrix, *arguments)
+
+
+def repair_and_check(
+    matrix: Array,
+    inputs: Places,
+    outputs: Places,
+    epsilon: float | None,
+    privacy_metric: Array | None,
+    build: Build,
+    weighted_loss: Array | None = None,
     proof: Proof | None = None,
     program_bound: float | None = None,
 ) -> Mechanism:
-    """Repair a matrix where it has an epsilon to keep, and make the mechanism, which checks it.
+    """Repair the matrix of a constructor, and make the mechanism, which checks every ratio.
+
+    Without an epsilon, negative entries become zero and rows are normalised.
 
     Parameters
     ----------
-    stakes
-        What each probability counts in the quality loss, to say what the repair cost.
+    weighted_loss
+        (inputs, outputs) prior(x) d_Q(x, z), for the cost of the repair and the gap.
     proof, program_bound
-        What proves ``build.lower_bound_km``, and a bound under the constraints solved for.
+        The proof of ``build.lower_bound_km``, and a lower bound of the program that was solved.
 
     Raises
     ------
     GuaranteeError
-        If it is not private and rounding is not to blame.
+        If the matrix is not private, and rounding does not explain it.
     """
     if epsilon is None:
         clean = np.where(matrix > 0, matrix, 0.0)
@@ -363,21 +375,21 @@ def seal(
     repaired = repair(matrix, epsilon, metric)
     mix = 1 - (1 - (build.repair_mix or 0.0)) * (1 - repaired.mix)
     cost = gap = program_gap = None
-    if stakes is not None:
-        loss = float((stakes * repaired.matrix).sum())
-        cost = loss - float((stakes * matrix).sum())
+    if weighted_loss is not None:
+        loss = float((weighted_loss * repaired.matrix).sum())
+        cost = loss - float((weighted_loss * matrix).sum())
         if build.lower_bound_km is not None:
             gap = relative_gap(loss, build.lower_bound_km)
         if program_bound is not None:
             program_gap = relative_gap(loss, program_bound)
-    told = replace(build, repair_mix=mix, repair_cost_km=cost, gap=gap, program_gap=program_gap)
-    return Mechanism(repaired.matrix, inputs, outputs, epsilon, metric, told, proof)
+    build = replace(build, repair_mix=mix, repair_cost_km=cost, gap=gap, program_gap=program_gap)
+    return Mechanism(repaired.matrix, inputs, outputs, epsilon, metric, build, proof)
 
 
 def _limits(inputs: Places, epsilon: float, metric: Array) -> Limits:
-    """Return limits by exact distances between the places, where that is what the metric is."""
-    plain = np.array_equal(metric, euclidean(inputs))
-    return Limits(epsilon, inputs.xy, None if plain else metric)
+    """Return the limits of a metric; a Euclidean one is recomputed exactly from the places."""
+    is_euclidean = np.array_equal(metric, euclidean(inputs))
+    return Limits(epsilon, inputs.xy, None if is_euclidean else metric)
 
 
 def _check_stochastic(name: str, matrix: Array) -> None:

@@ -1,4 +1,4 @@
-"""The mechanism with the least quality loss among all with some privacy, for one person or many."""
+"""The optimal mechanism: the least quality loss at a privacy level, for one prior or many."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from whereish.places import Array, Places, as_number, as_prior, as_whole, check_
 from whereish.profiles import Profile
 from whereish.solvers import Progress, check_solver
 
-# Up to so many places a solve is best left to one core, and each core given another prior.
-_ALONE_UP_TO = 100
+# Up to this many places, a solve runs on one core, and each core takes another prior.
+_ONE_CORE_UP_TO = 100
 
 
 def optimal(
@@ -52,10 +52,11 @@ def optimal(
     """Build the private mechanism that loses the least quality of service.
 
     Among all mechanisms K with k(x, z) <= exp(eps d_X(x, x')) k(x', z), the one with the smallest
-    expected d_Q between the true and the reported place (Definition 3, Sections 3.1 and 3.2).
+    expected d_Q between the true and the reported place (Definition 3, Sections 3.1 and 3.2 of the
+    paper [1]_). The steps: spanner, linear program, solver, repair, check, lower bound.
 
-    Being stopped is no error: when the time is up, or at Ctrl-C, the structured solver hands over
-    the best mechanism so far, as private as any; ``build`` says how far from optimal it may be.
+    After the time limit, or Ctrl-C, the structured solver returns the best mechanism so far. It has
+    the same privacy; ``build.gap`` bounds how far it is from the optimum.
 
     Parameters
     ----------
@@ -66,53 +67,57 @@ def optimal(
     epsilon
         Privacy level, per km (or per unit of ``privacy_metric``); with a profile it may be second.
     dilation
-        1 is exact. With more, only the edges of a greedy spanner are constrained, at epsilon
-        divided by its measured dilation: the same privacy, fewer constraints, a little more loss.
-        The true optimum then lies between ``build.lower_bound_km`` and the loss.
+        1 is exact. Above 1, only the edges of a greedy spanner are constrained, at epsilon divided
+        by its measured dilation: the same privacy, fewer constraints, slightly more loss. The true
+        optimum then lies between ``build.lower_bound_km`` and the loss.
     privacy_metric
-        (n, n) d_X; Euclidean distance if not given. If a graph induces it, its edges are found
-        and the result is exact.
+        (n, n) d_X; Euclidean distance if not given. For a graph metric the edges are found, and
+        the result is exact.
     quality_metric
-        (n, outputs) d_Q; Euclidean distance if not given. With ``outputs`` by number, (n, n).
+        (n, outputs) d_Q; Euclidean distance if not given. With ``outputs`` by index, (n, n).
     outputs
-        The places that may be reported, or the numbers of some of the inputs; all inputs if
+        The places that may be reported, or the indices of some of the inputs; all inputs if
         not given.
     solver, form
-        "structured" is the interior-point method made for this program; "auto" takes it for all
-        but the smallest programs, and HiGHS for those and should a gap stay open. Others: see
-        `whereish.solvers.solve`.
+        "structured" is the interior-point method for this program. "auto" uses HiGHS for the
+        smallest programs, and otherwise the structured solver, followed by HiGHS if a gap remains.
+        Others: see `whereish.solvers.solve`.
     method
         "exact"; "closed-form" (see `closed_form`), for thousands of places; or "auto": exact if
-        that is expected to fit the time (two minutes if not given) and memory, otherwise in
-        closed form. ``build.notes`` says
-        which and why.
+        the estimated time and memory are within the limits (without a time limit: two minutes),
+        otherwise the closed form. ``build.notes`` gives the reason.
     tolerance
-        The relative gap to the optimum that will do.
+        The relative gap to the optimum at which the search ends.
     time_limit_s
-        How many seconds it may take. Finding the pairs and compiling the solver count. The search
-        ends early enough for the repair, the check of every ratio and the closed form, than which
-        the result is never worse; `Plan.after_s` says about how long these take. Where they alone
-        take longer than the limit, there is no search, and they are all that is done.
+        The time limit in seconds. It includes the spanner and the compilation of the solver. The
+        search ends early enough for the repair, the check and the closed form: a result is never
+        worse than the closed form. `Plan.after_s` estimates the time of these steps. If it exceeds
+        the limit, there is no search, and the result is the closed form.
     memory_limit_gb
-        How much memory the search may take, on each machine.
+        The memory of the search in GB, on each machine.
     announce
-        Called with the `Plan` before anything is solved.
+        Called with the `Plan` before the solve.
     progress
         Called at every iteration of the structured solver with loss, bound and gap so far; the
         solve ends if it returns False.
     cluster
-        A Ray cluster, ``auto`` or its HOST:PORT, whose machines hold the program together: for more
-        places than one machine can hold, see docs/scaling.md. The result is the same.
+        A Ray cluster, ``auto`` or HOST:PORT, whose machines share the program: for more places than
+        fit on one machine, see docs/scaling.md. The result is the same.
     normalise
         Divide the prior by its sum.
 
     Raises
     ------
     InputError
-        If what was given cannot be used.
+        If an argument cannot be used.
     SolveError
-        If no solver had an answer, or one that cannot be made private; or it does not fit into
-        the memory.
+        If no solver found a matrix that can be made private, or the program does not fit into the
+        memory.
+
+    References
+    ----------
+    .. [1] Bordenabe, Chatzikokolakis, Palamidessi: Optimal geo-indistinguishable mechanisms for
+       location privacy. CCS 2014.
 
     >>> import whereish as wh
     >>> places = wh.Places.from_xy([[0, 0], [1, 0], [2, 0]])
@@ -131,62 +136,67 @@ def optimal(
     weights = as_prior(prior, len(setting.inputs))
     as_number("tolerance", tolerance)
     as_number("memory_limit_gb", memory_limit_gb, unit="GB")
-    for name, told in (("announce", announce), ("progress", progress)):
-        if told is not None and not callable(told):
-            raise InputError(f"{name} must be a function, got {type(told).__name__}")
+    for name, callback in (("announce", announce), ("progress", progress)):
+        if callback is not None and not callable(callback):
+            raise InputError(f"{name} must be a function, got {type(callback).__name__}")
+    structured = solver in ("auto", "structured")
     n, m = setting.loss.shape
-
-    allowed = memory_limit_gb if solver in ("auto", "structured") else np.inf
+    allowed = memory_limit_gb if structured else np.inf
     if cluster is not None:
-        if solver not in ("auto", "structured") or method == "closed-form":
-            raise InputError(
-                "cluster must be left out unless the structured solver is to be used, got one with "
-                f"solver {described(solver)} and method {described(method)}"
-            )
-        allowed *= len(machines_of(join_cluster(cluster)))
+        allowed *= _machines(cluster, solver, method)
 
     def closed() -> Mechanism:
-        told = (setting.inputs, weights, setting.level, privacy_metric, quality_metric, outputs)
-        return closed_form(*told)
+        return closed_form(
+            setting.inputs, weights, setting.level, privacy_metric, quality_metric, outputs
+        )
 
-    def instead(chosen: Plan) -> Mechanism:
+    def closed_instead(chosen: Plan) -> Mechanism:
         if announce is not None:
             announce(chosen)
         found = closed()
         notes = (*found.build.notes, f"not exact, because {chosen.why}")
         build = replace(found.build, seconds=time.perf_counter() - start, notes=notes)
-        return found.telling(build)
+        return found.with_metadata(build)
 
     expected = expected_edges(n, dilation, straight=privacy_metric is None)
     chosen = plan(method, n, m, expected, time_limit_s, allowed)
     if chosen.method == "closed-form":
-        return instead(chosen)
-    ours = solver in ("auto", "structured")
-    setting = replace(setting, deadline=clock.earlier(chosen.after_s if ours else 0.0))
+        return closed_instead(chosen)
+    setting = replace(setting, deadline=clock.earlier(chosen.after_s if structured else 0.0))
     try:
-        # Now that the pairs are known, so is the memory.
+        # The spanner is known now, and with it the memory.
         known = plan(method, n, m, len(setting.spanner.edges), None, allowed)
         if known.method == "closed-form":
-            return instead(known)
+            return closed_instead(known)
         if announce is not None:
             announce(plan("exact", n, m, len(setting.spanner.edges), time_limit_s, np.inf))
         task = Task(setting, weights, tolerance, progress, cluster=cluster)
         best = best_of(task, solver, form, start)
     except SolveError as late:
-        if not ours or not (isinstance(late, OutOfTimeError) or setting.deadline.passed):
+        if not structured or not (isinstance(late, OutOfTimeError) or setting.deadline.passed):
             raise
         if announce is not None and "spanner" not in setting.__dict__:
             announce(chosen)
-        return _unsearched(closed(), weights, setting, time.perf_counter() - start, str(late))
+        return _without_search(closed(), weights, setting, time.perf_counter() - start, str(late))
     if best.build.stopped is None:
         return best
-    return _or_closed_form(best, closed, weights, setting)
+    return _better_of(best, closed, weights, setting)
+
+
+def _machines(cluster: str, solver: str, method: str) -> int:
+    """Return the number of machines of a cluster, if this build can use it."""
+    if solver not in ("auto", "structured") or method == "closed-form":
+        raise InputError(
+            "cluster must be left out unless the structured solver is used, got a cluster with "
+            f"solver {described(solver)} and method {described(method)}"
+        )
+    return len(machines_of(join_cluster(cluster)))
 
 
 def _person(
     places: Places | Profile, prior: Any, epsilon: Any, normalise: bool
 ) -> tuple[Places, Any, Any]:
-    """Return places, prior and epsilon from what `optimal` was given."""
+    """Return places, prior and epsilon from the first arguments of `optimal`."""
     if isinstance(places, Profile):
         if epsilon is None:
             prior, epsilon = None, prior  # optimal(profile, epsilon)
@@ -199,32 +209,32 @@ def _person(
     return places, normalised(prior) if normalise else prior, epsilon
 
 
-def _unsearched(
+def _without_search(
     found: Mechanism, weights: Array, setting: Setting, seconds: float, why: str
 ) -> Mechanism:
-    """Tell of a closed form that there was no time for a search, so that nothing is proved."""
+    """Mark a closed form as the result of a build without time for a search: its bound is 0."""
     nothing = np.empty(0, np.int32)
     proof = Proof(setting.level, nothing, nothing, nothing, np.empty(0))
     loss = float((weights[:, None] * setting.loss * found.matrix).sum())
     build = replace(
         found.build, seconds=seconds, stopped="time", lower_bound_km=0.0,
         gap=relative_gap(loss, 0.0),
-        notes=(*found.build.notes, f"nothing better was looked for: {why}"),
+        notes=(*found.build.notes, f"there was no search for a better mechanism: {why}"),
     )  # fmt: skip
-    return found.telling(build, proof)
+    return found.with_metadata(build, proof)
 
 
-def _or_closed_form(
+def _better_of(
     best: Mechanism, closed: Callable[[], Mechanism], weights: Array, setting: Setting
 ) -> Mechanism:
-    """Return the closed form if a search that was stopped has found nothing better."""
+    """Return the better of the result of an interrupted search and the closed form."""
     try:
         other = closed()
     except WhereishError:
         return best
-    stakes = weights[:, None] * setting.loss
-    loss = float((stakes * other.matrix).sum())
-    if loss >= float((stakes * best.matrix).sum()):
+    weighted_loss = weights[:, None] * setting.loss
+    loss = float((weighted_loss * other.matrix).sum())
+    if loss >= float((weighted_loss * best.matrix).sum()):
         return best
     bound = best.build.lower_bound_km
     build = replace(
@@ -235,14 +245,16 @@ def _or_closed_form(
         gap=None if bound is None else relative_gap(loss, bound),
         notes=(*other.build.notes, "the search was stopped before it found anything better"),
     )
-    return other.telling(build, best.proof)
+    return other.with_metadata(build, best.proof)
 
 
 def _rows(priors: ArrayLike) -> NDArray[np.object_]:
     try:
         return np.asarray(priors, dtype=object)
     except ValueError:
-        raise InputError(f"priors must be one prior a row, got {described(priors)}") from None
+        raise InputError(
+            f"priors must have one prior in each row, got {described(priors)}"
+        ) from None
 
 
 def optimal_each(
@@ -258,19 +270,19 @@ def optimal_each(
     threads: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> list[Mechanism]:
-    """Build the optimal mechanism of each of many people on the same places.
+    """Build the optimal mechanisms of many people on the same places.
 
-    Does what `optimal` does for every prior, but works out once what they share (distances, pairs,
-    their spanner and everything the solver makes of them), and builds on all cores at a time.
+    The result is that of `optimal` for every prior. What does not depend on the prior (distances,
+    spanner, the data of the solver) is computed once, and all cores are used.
 
     Parameters
     ----------
     priors
-        (people, n): a prior for each.
+        (people, n): a prior for each person.
     threads
-        How many to work with; as many as cores if not given. The result is the same.
+        By default one for each core. The result does not depend on it.
     progress
-        Called with how many are built, and how many there are.
+        Called with the number of mechanisms that are built, and of all.
 
     >>> import whereish as wh
     >>> places = wh.Places.from_xy([[0, 0], [1, 0], [2, 0]])
@@ -284,17 +296,17 @@ def optimal_each(
     weights = [as_prior(prior, len(setting.inputs)) for prior in people]
     if not weights:
         raise InputError("priors must hold at least one prior, got none")
-    all_ = cores() if threads is None else as_whole("threads", threads)
-    together = all_ if len(setting.inputs) <= _ALONE_UP_TO else 1
+    available = cores() if threads is None else as_whole("threads", threads)
+    at_once = available if len(setting.inputs) <= _ONE_CORE_UP_TO else 1
     stop = np.zeros(1, np.uint8)
     setting.prepare()
 
     def build(one: Array) -> Mechanism:
-        task = Task(setting, one, tolerance, threads=max(1, all_ // together), stop=stop)
+        task = Task(setting, one, tolerance, threads=max(1, available // at_once), stop=stop)
         return best_of(task, "auto", None, time.perf_counter())
 
     built: list[Mechanism] = []
-    with ThreadPoolExecutor(together) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         jobs = [pool.submit(build, one) for one in weights]
         try:
             for job in jobs:

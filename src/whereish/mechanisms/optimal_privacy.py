@@ -1,4 +1,4 @@
-"""The mechanism of Shokri et al.: the most adversary error within a quality loss, no epsilon."""
+"""The mechanism of Shokri et al.: the largest adversary error at a quality loss, no epsilon."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import InputError
 from whereish.measures import loss_between
-from whereish.mechanisms.arguments import check_places, chosen_outputs, quality_to
+from whereish.mechanisms.arguments import check_places, chosen_outputs, quality_matrix
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.mechanism import Mechanism, seal
+from whereish.mechanisms.mechanism import Mechanism, repair_and_check
 from whereish.places import Places, as_number, as_prior
 from whereish.programs import most_privacy
 from whereish.solvers import check_solver, solve
@@ -30,10 +30,10 @@ def optimal_privacy(
     form: str | None = None,
     time_limit_s: float | None = None,
 ) -> Mechanism:
-    """Build the mechanism with the largest adversary error within a quality loss.
+    """Build the mechanism with the largest adversary error at a quality loss.
 
-    Shokri et al. (CCS 2012), Definition 1 of the paper. It promises its quality loss and nothing
-    else: its epsilon is None, and `tightest_epsilon` of it may well be infinite.
+    Shokri et al. [1]_, Definition 1 of the paper. It guarantees its quality loss and nothing else:
+    its epsilon is None, and its `tightest_epsilon` may be infinite.
 
     Parameters
     ----------
@@ -41,6 +41,11 @@ def optimal_privacy(
         The largest expected d_Q allowed, in km.
     quality_metric, adversary_metric
         (n, outputs) d_Q and (n, n) d_A; Euclidean distance if not given.
+
+    References
+    ----------
+    .. [1] Shokri, Theodorakopoulos, Troncoso, Hubaux, Le Boudec: Protecting location privacy:
+       optimal strategy against localization attacks. CCS 2012.
     """
     start = time.perf_counter()
     inputs = check_places(places)
@@ -48,7 +53,7 @@ def optimal_privacy(
     allowed = as_number("quality_loss", quality_loss, unit="km", or_equal=True)
     check_solver(solver, form, time_limit_s)
     targets = chosen_outputs(inputs, outputs)
-    loss = quality_to(inputs, targets, outputs, quality_metric)
+    loss = quality_matrix(inputs, targets, outputs, quality_metric)
     least = float(weights @ loss.min(axis=1))
     if allowed < least:
         raise InputError(
@@ -65,7 +70,7 @@ def optimal_privacy(
         seconds=time.perf_counter() - start,
         variables=program.variables,
         constraints=program.constraints,
-        notes=("promises its quality loss only: this mechanism has no epsilon",),
+        notes=("guarantees its quality loss only: this mechanism has no epsilon",),
     )
     matrix = solution.values[: n * m].reshape(m, n).T
-    return seal(matrix, inputs, targets, None, None, build)
+    return repair_and_check(matrix, inputs, targets, None, None, build)

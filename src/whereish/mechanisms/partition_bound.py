@@ -1,8 +1,8 @@
-"""A lower bound on the loss for more places than an exact solve can take: part by part.
+"""A lower bound on the quality loss by partition, for more places than an exact solve allows.
 
-Cut the places into parts, and ask of each part alone how little its share of the loss can be,
-with the pairs inside the part. Every private mechanism obeys those pairs, and its loss is the sum
-over the parts: so the sum of the parts' lower bounds is a lower bound of the whole.
+The places are cut into parts. For each part, the least loss of its places is bounded, with the
+privacy constraints inside the part only. Every private mechanism satisfies these constraints, and
+its loss is the sum over the parts. So the sum of the bounds is a lower bound for all places.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def proof_by_parts(
     progress: Callable[[int, int], object] | None = None,
     tolerance: float = BOUND_TOLERANCE,
 ) -> tuple[Proof, float]:
-    """Return the best proof of a lower bound that the time allows, and the bound.
+    """Return a proof of a lower bound within a time limit, and the bound.
 
-    Parts that the time does not allow for count 0. Heavier parts come first.
+    Parts with more probability come first. Parts for which there is no time have the bound 0.
     """
     deadline = Deadline(time_limit_s)
     largest = _largest_part(len(loss), time_limit_s)
@@ -72,7 +72,7 @@ def proof_by_parts(
 
 
 def _largest_part(n: int, time_limit_s: float | None) -> int:
-    """Return how large parts may be: the larger, the better the bound, and the longer it takes."""
+    """Return the largest size of a part: larger parts give a better bound and take longer."""
     allowed = BOUND_S if time_limit_s is None else time_limit_s
     size = _SMALLEST_PART
     while size < n and n / size * estimate(2 * size, 2 * size, 0).seconds < allowed:
@@ -81,7 +81,7 @@ def _largest_part(n: int, time_limit_s: float | None) -> int:
 
 
 def _cut(metric: Array, places: NDArray[np.int64], largest: int) -> list[NDArray[np.int64]]:
-    """Halve a set of places, between two far ends, until every part is small enough."""
+    """Halve a set of places between two distant ones, until every part is small enough."""
     if len(places) <= largest:
         return [places]
     one = places[metric[places[0], places].argmax()]
@@ -102,27 +102,27 @@ def how_far(
     progress: Callable[[int, int], object] | None = None,
     tolerance: float = BOUND_TOLERANCE,
 ) -> Mechanism:
-    """Return a mechanism with the best lower bound on the loss that can be afforded.
+    """Return the same mechanism with a lower bound on the loss and its optimality gap.
 
-    For mechanisms in closed form, or any other with an epsilon: how much better could one with the
-    same privacy be under this prior? ``build.lower_bound_km`` and ``build.gap`` say; the
-    bound is one part of the places after another, see docs/theory/solver.md.
+    For a closed form, or any other mechanism with an epsilon: ``build.lower_bound_km`` is a lower
+    bound on the loss of every mechanism with the same privacy under this prior, and ``build.gap``
+    the relative gap to it. The bound is computed by partition, see docs/theory/solver.md.
 
     Parameters
     ----------
     quality_metric
         (inputs, outputs) d_Q; Euclidean distance if not given.
     progress
-        Called with how many parts are done, and how many there are.
+        Called with the number of parts that are done, and of all parts.
     tolerance
-        How near to the best bound of each part is near enough.
+        The relative gap at which the solve of a part ends.
     """
     if not isinstance(mechanism, Mechanism):
         raise InputError(f"how_far needs a Mechanism, got {type(mechanism).__name__}")
     if time_limit_s is not None:
         as_number("time_limit_s", time_limit_s, unit="seconds")
     if mechanism.epsilon is None or mechanism.privacy_metric is None:
-        raise InputError("how_far needs a mechanism with an epsilon, got one that promises none")
+        raise InputError("how_far needs a mechanism with an epsilon, got one without")
     weights = as_prior(prior, len(mechanism.inputs))
     loss = loss_between("quality_metric", quality_metric, mechanism.inputs, mechanism.outputs)
     proof, bound = proof_by_parts(
@@ -130,6 +130,6 @@ def how_far(
         as_number("tolerance", tolerance),
     )  # fmt: skip
     bound = max(bound, 0.0)
-    now = quality_loss(mechanism, weights, loss)
-    build = replace(mechanism.build, lower_bound_km=bound, gap=relative_gap(now, bound))
-    return mechanism.telling(build, proof)
+    own_loss = quality_loss(mechanism, weights, loss)
+    build = replace(mechanism.build, lower_bound_km=bound, gap=relative_gap(own_loss, bound))
+    return mechanism.with_metadata(build, proof)

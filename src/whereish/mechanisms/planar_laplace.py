@@ -1,4 +1,11 @@
-"""Planar Laplace (Andres et al., CCS 2013): in the plane, and on a finite set of places."""
+"""Planar Laplace: continuous noise in the plane, and a mechanism on a finite set of places.
+
+References
+----------
+.. [1] Andres, Bordenabe, Chatzikokolakis, Palamidessi: Geo-indistinguishability: differential
+   privacy for location-based systems. CCS 2013.
+.. [2] Mironov: On significance of the least significant bits for differential privacy. CCS 2012.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +18,7 @@ from whereish.errors import InputError
 from whereish.measures import loss_between
 from whereish.mechanisms.arguments import check_places, chosen_outputs
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.mechanism import Mechanism, seal
+from whereish.mechanisms.mechanism import Mechanism, repair_and_check
 from whereish.places import (
     Array,
     CellEdges,
@@ -24,14 +31,14 @@ from whereish.places import (
     euclidean,
 )
 
-# Beyond this many units of 1/eps past the nearest point of an edge, exp(-45) = 3e-20 is left.
+# Further than this from the nearest point of an edge, in units of 1/eps, at most exp(-45) is left.
 _FAR = 45.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _CHUNK = 16384
 
-# Noisy points lie on multiples of this: a power of two, so that they are exact.
+# Noisy points lie on multiples of this: a power of two, so that they are exact doubles.
 LATTICE_KM = 2.0**-10
-# Up to this far from its centre a plane is at most so much wider than the ground.
+# Up to this distance from its centre, lengths in a plane exceed geodesics by at most this factor.
 _FAR_KM, _STRETCH = 1000.0, 1.0042
 
 
@@ -40,22 +47,22 @@ def planar_laplace_noise(
 ) -> Array:
     """Add continuous planar Laplace noise to points in a local plane.
 
-    The angle is uniform and the radius has the Gamma(2, 1/eps) distribution, so the density falls
-    with exp(-eps distance) in every direction. For points on the earth, project them with a
-    `LocalPlane` whose centre is public, and project the result back: kilometres in that plane
-    are kilometres on the ground at every latitude.
+    The angle is uniform and the radius has the Gamma(2, 1/eps) distribution, so the density is
+    proportional to exp(-eps distance) [1]_. Points on the earth must be projected with a
+    `LocalPlane` whose centre is public, and the result projected back: a km in that plane is a km
+    on the ground at every latitude.
 
     The result is rounded to a lattice of about a metre that does not depend on the points: the
-    last digits of a sum of floats can betray what was added to (Mironov, CCS 2012), and rounding
-    takes them away. What is left is in docs/proofs/planar-laplace.md.
+    last digits of a sum of floats can reveal the point [2]_, and rounding removes them. See
+    docs/proofs/planar-laplace.md for what remains.
 
     Parameters
     ----------
     xy_km
         (n, 2) points.
     rng
-        For studies only: with a seeded generator the noise can be taken off again. By
-        default the operating system's generator is used.
+        A seeded generator, for studies only: its noise can be subtracted again. By default the
+        randomness is the operating system's.
     """
     points = as_numbers("xy_km", xy_km, (None, 2))
     level = as_epsilon(epsilon)
@@ -71,10 +78,10 @@ def planar_laplace_noise(
 def noise_near(
     places: Places, xy_km: Array, epsilon: float, rng: np.random.Generator | None = None
 ) -> Array:
-    """Add planar Laplace noise to points in the plane of some places, on the ground's scale.
+    """Add planar Laplace noise to points in the plane of some places, in km on the ground.
 
-    Far from its centre that plane is wider than the ground, and noise in it would be too small:
-    epsilon is lowered by what it can be wider, and points too far away are refused.
+    Far from the centre of a plane its lengths exceed those on the ground, and the noise would be
+    too small. So epsilon is divided by the largest factor, and points too far away are refused.
     """
     if places.plane is None:
         return planar_laplace_noise(xy_km, epsilon, rng)
@@ -89,22 +96,22 @@ def noise_near(
 def planar_laplace(
     places: Places, epsilon: float, outputs: Places | ArrayLike | None = None
 ) -> Mechanism:
-    """Build planar Laplace followed by a report of the nearest place.
+    """Build planar Laplace noise followed by a snap to the nearest output.
 
-    The probability of each report is the mass of its nearest-place cell, by integration along
-    the boundary of the cell: deterministic, with errors around 1e-13, no simulation.
+    The probability of each report is the mass of its Voronoi cell, by integration along the
+    boundary of the cell: deterministic, with errors around 1e-13.
 
     Parameters
     ----------
     outputs
-        The places that may be reported, or the numbers of some of the inputs; all inputs if
+        The places that may be reported, or the indices of some of the inputs; all inputs if
         not given.
     """
     inputs = check_places(places)
     level = as_epsilon(epsilon)
     targets = chosen_outputs(inputs, outputs)
     matrix = cell_masses(inputs, targets, level)
-    return seal(matrix, inputs, targets, level, None, Build("planar-laplace"))
+    return repair_and_check(matrix, inputs, targets, level, None, Build("planar-laplace"))
 
 
 def planar_laplace_for_loss(
@@ -113,14 +120,14 @@ def planar_laplace_for_loss(
     quality_loss: float,
     quality_metric: ArrayLike | None = None,
 ) -> Mechanism:
-    """Build planar Laplace with the epsilon at which its quality loss is the one given.
+    """Build planar Laplace with the epsilon at which it has a given quality loss.
 
-    This is how the paper compares mechanisms at equal loss (Section 4.2).
+    The paper compares mechanisms at equal loss (Section 4.2).
 
     Raises
     ------
     InputError
-        If no epsilon loses that much: even unbounded noise is reported as some place of the set.
+        If no epsilon has that loss: even unbounded noise snaps to one of the places.
     """
     from scipy.optimize import brentq
 
@@ -146,32 +153,32 @@ def planar_laplace_for_loss(
         high += 1.0
     level = float(np.exp(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)))
     matrix = cell_masses(inputs, inputs, level, edges)
-    return seal(matrix, inputs, inputs, level, None, Build("planar-laplace"))
+    return repair_and_check(matrix, inputs, inputs, level, None, Build("planar-laplace"))
 
 
 def cell_masses(
     inputs: Places, outputs: Places, epsilon: float, edges: CellEdges | None = None
 ) -> Array:
-    """Return the mass that planar Laplace noise around each input puts on each output's cell.
+    """Return the mass of planar Laplace noise around each input in the Voronoi cell of each output.
 
-    With F(r) = 1 - (1 + eps r) exp(-eps r), the mass of the disc of radius r, a region has the
-    mass (1 / 2 pi) times the integral of F(r) d theta along its boundary. Writing F = 1 - G leaves
-    1 if the input lies in the region, less (1 / 2 pi) the integral of G d theta. G vanishes at
-    infinity, so unbounded cells need nothing special, and every edge adds to one cell what it
-    takes from its neighbour, so rows sum to 1. For an input that is no output, and may lie on a
-    border, F itself is integrated, which vanishes there. See docs/proofs/planar-laplace.md.
+    With F(r) = 1 - (1 + eps r) exp(-eps r), the mass of the disc of radius r, the mass of a region
+    is (1 / 2 pi) times the integral of F(r) d theta along its boundary. With F = 1 - G it is 1 if
+    the input is in the region, otherwise 0, minus (1 / 2 pi) times the integral of G d theta. G
+    vanishes at infinity, so unbounded cells are no special case. Every edge adds to one cell what
+    it subtracts from its neighbour, so rows sum to 1. An input that is no output may lie on an
+    edge; there F itself is integrated, which vanishes. See docs/proofs/planar-laplace.md.
     """
     if len(outputs) == 1:
         return np.ones((len(inputs), 1))
     lines = cell_edges(outputs) if edges is None else edges
-    # Seen from one of the places, coordinates are differences, and so exact to the last digit.
+    # Relative to one of the places, coordinates are differences with full relative precision.
     spot = outputs.xy - outputs.xy[0]
     origin = inputs.xy - outputs.xy[0]
     middles = (spot[lines.left] + spot[lines.right]) / 2
     toward = np.column_stack([lines.along[:, 1], -lines.along[:, 0]])
 
     def gather(turns: Array) -> Array:
-        """Add to each cell what its edges say, with the sign of the side it is on."""
+        """Sum the integrals of the edges of each cell, with the sign of its side."""
         cells = np.zeros((len(turns), len(outputs)))
         np.add.at(cells.T, lines.left, turns.T)
         np.subtract.at(cells.T, lines.right, turns.T)
@@ -182,7 +189,7 @@ def cell_masses(
         shift = (seen * lines.along).sum(axis=2)
         return (seen * toward).sum(axis=2), lines.start + shift, lines.end + shift
 
-    # How much of the horizon belongs to each cell, read off from the first place.
+    # The share of the full angle that each cell has at infinity, computed at the first place.
     inside = np.eye(1, len(outputs))
     horizon = inside - gather(_angle(*seen_from(np.zeros((1, 2))))) / (2 * np.pi)
     masses = np.empty((len(inputs), len(outputs)))
@@ -241,14 +248,17 @@ def _one_side(distance: Array, near: Array, far: Array, epsilon: float) -> Array
     return result
 
 
-def _panels(reach: Array, low: Array, width: Array, panels: int) -> Array:
-    """Integrate (1 + a cosh u) exp(-a cosh u) / cosh u, a = reach, from low to low + width."""
+def _panels(scaled: Array, low: Array, width: Array, panels: int) -> Array:
+    """Integrate (1 + a cosh u) exp(-a cosh u) / cosh u, a = scaled, from low to low + width.
+
+    ``scaled`` is eps times the distance of the line, without a unit.
+    """
     half = width / (2 * panels)
-    total = np.zeros(len(reach))
+    total = np.zeros(len(scaled))
     for panel in range(panels):
-        stretch = np.cosh((low + (2 * panel + 1) * half)[:, None] + half[:, None] * _NODES)
-        away = reach[:, None] * stretch
-        total += half * (((1 + away) * np.exp(-away) / stretch) @ _WEIGHTS)
+        cosh = np.cosh((low + (2 * panel + 1) * half)[:, None] + half[:, None] * _NODES)
+        radius = scaled[:, None] * cosh  # eps r
+        total += half * (((1 + radius) * np.exp(-radius) / cosh) @ _WEIGHTS)
     return total
 
 

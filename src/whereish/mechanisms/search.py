@@ -1,6 +1,6 @@
-"""The search for the mechanism with the least loss: which solver, in what order, and what of it.
+"""The search for the optimal mechanism: choose solvers, repair and check, keep the best.
 
-`Setting` is everything but the prior, and is shared by all who live on the same places.
+`Setting` is the problem without the prior; several priors on the same places share it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from whereish.mechanisms.arguments import (
     check_places,
     chosen_outputs,
     metric_or_euclidean,
-    quality_to,
+    quality_matrix,
 )
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.mechanism import Mechanism, seal
+from whereish.mechanisms.mechanism import Mechanism, repair_and_check
 from whereish.mechanisms.plan import plan
 from whereish.places import Array, Places, as_epsilon
 from whereish.programs import Spanner, check_dilation, least_loss, spanner_of
@@ -42,17 +42,17 @@ from whereish.solvers import (
 if TYPE_CHECKING:
     from whereish.solvers.structured.precompute import Ground
 
-# Below this many constraints HiGHS is done at once, and exact to the last digit.
+# Below this many constraints HiGHS takes a moment, and is exact to the last digit.
 STRUCTURED_FROM = 3_000
-# Above this many it is not done in an hour, and an answer with an open gap is better.
+# Above this many HiGHS takes more than an hour; a result with a gap is better.
 HIGHS_UP_TO = 300_000
-# A loss of this share of what could be lost is none: no gap matters.
+# A loss below this share of the largest possible one counts as zero: its gap does not matter.
 NOTHING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """All of a program but the prior."""
+    """The problem without the prior: places, privacy level, metrics, dilation, deadline."""
 
     inputs: Places
     targets: Places
@@ -64,16 +64,16 @@ class Setting:
 
     @cached_property
     def spanner(self) -> Spanner:
-        """The pairs that stand for all."""
+        """The greedy spanner of the privacy metric."""
         return spanner_of(self.metric, self.dilation, self.deadline)
 
     @cached_property
     def grounds(self) -> dict[float, Ground]:
-        """What has been worked out, by level."""
+        """The precomputed data of the structured solver, by privacy level."""
         return {}
 
     def ground(self, level: float) -> Ground:
-        """Return what the structured solver makes of all this, worked out once for a level."""
+        """Return the precomputed data of the structured solver for a level, computed once."""
         if level not in self.grounds:
             lengths = level * self.spanner.lengths
             self.grounds[level] = prepare(
@@ -82,20 +82,20 @@ class Setting:
         return self.grounds[level]
 
     def prepare(self) -> None:
-        """Work out now what several threads are going to share, where it is going to be needed."""
+        """Compute now what several threads will share, if the structured solver will be used."""
         if self.constraints >= STRUCTURED_FROM:
             for level in {self.strict, self.level}:
                 self.ground(level).prepare()
 
     @property
     def constraints(self) -> int:
-        """The number of constraints of the program."""
+        """The number of constraints of the linear program."""
         n, m = self.loss.shape
         return plan("exact", n, m, len(self.spanner.edges), None, np.inf).constraints
 
     @property
     def strict(self) -> float:
-        """The level at which the pairs of the spanner make all pairs private."""
+        """The level on the edges of the spanner that makes all pairs private: epsilon / stretch."""
         return self.level / self.spanner.stretch
 
 
@@ -108,19 +108,19 @@ def setting_of(
     outputs: Places | Sequence[int] | NDArray[np.int64] | None,
     deadline: Deadline | None = None,
 ) -> Setting:
-    """Check what the mechanism is to be built from."""
+    """Validate the arguments of a build, except the prior."""
     inputs = check_places(places)
     level = as_epsilon(epsilon)
     check_dilation(dilation)
     metric = metric_or_euclidean(privacy_metric, inputs)
     targets = chosen_outputs(inputs, outputs)
-    loss = quality_to(inputs, targets, outputs, quality_metric)
+    loss = quality_matrix(inputs, targets, outputs, quality_metric)
     return Setting(inputs, targets, level, metric, loss, dilation, deadline or Deadline())
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is to be solved, and how well."""
+    """A solve: the problem, the prior, the tolerance, and how to run it."""
 
     setting: Setting
     prior: Array
@@ -131,7 +131,7 @@ class Task:
     cluster: str | None = None
 
     def structured(self, level: float, tolerance: float) -> Structured:
-        """Solve on the spanner at some level, by the deadline."""
+        """Run the structured solver on the spanner at a level, within the deadline."""
         start, limit = time.perf_counter(), self.setting.deadline.seconds
         ground = self.setting.ground(level)
         team = None
@@ -154,24 +154,24 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """A matrix that some solver found, what to tell of it, and what proves how good it is."""
+    """The matrix of a solver, fields of its build record, and the proof of its lower bound."""
 
     matrix: Array
-    told: dict[str, Any] = field(default_factory=dict)
+    build_fields: dict[str, Any] = field(default_factory=dict)
     proof: Proof | None = None
     bound: float | None = None
     notes: tuple[str, ...] = ()
 
 
 def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Iterator[_Answer]:
-    """Solve in the way asked for, or in the best way for the size, then in others."""
+    """Yield the answer of the requested solver, or of several in the best order for the size."""
     setting, spanner = task.setting, task.setting.spanner
     deadline = setting.deadline
-    # Only the structured solver has something to hand over when its time is up.
+    # Only the structured solver has a result when the time is up.
     suits = constraints >= STRUCTURED_FROM or deadline.seconds is not None
     structured = solver == "structured" or (solver == "auto" and form is None and suits)
     if structured and deadline.left < COMPILING_S and not is_compiled():
-        # Compiling cannot be interrupted. What needs none may still do.
+        # Compilation cannot be interrupted. HiGHS needs none, and may be fast enough.
         if solver == "structured" or constraints > HIGHS_UP_TO:
             raise OutOfTimeError(
                 f"the structured solver has to be compiled first, once, in about {COMPILING_S:.0f} "
@@ -182,14 +182,14 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
         deadline.check("before the search began")
         found = task.structured(setting.strict, task.tolerance)
         stopped = found.stopped if found.stopped in ("time", "asked") else None
-        # At the full epsilon, any multipliers on any pairs bound every mechanism with this
-        # privacy. With a dilation, those that are best there are others than those found here.
+        # At the full epsilon, multipliers of any pairs bound the loss of every mechanism with this
+        # privacy. With a dilation, the best multipliers there differ from those found here.
         proof = _proof(found, setting.level)
         if spanner.stretch > 1 + 1e-9 and stopped is None and not deadline.passed:
             proof = _proof(task.structured(setting.level, BOUND_TOLERANCE), setting.level)
-        told = {"solver": "structured", "stopped": stopped}
-        yield _Answer(found.matrix, told, proof, found.bound, _held(found, task.cluster))
-        # Whoever is still asking wants a smaller gap.
+        fields = {"solver": "structured", "stopped": stopped}
+        yield _Answer(found.matrix, fields, proof, found.bound, _cluster_note(found, task.cluster))
+        # A caller that continues needs a smaller gap.
         if solver == "structured" or stopped is not None or constraints > HIGHS_UP_TO:
             return
     if not deadline.passed:
@@ -206,25 +206,25 @@ def _proof(found: Structured, level: float) -> Proof:
     return Proof(level, y.output, y.left, y.right, y.value)
 
 
-def _held(found: Structured, cluster: str | None) -> tuple[str, ...]:
+def _cluster_note(found: Structured, cluster: str | None) -> tuple[str, ...]:
     if cluster is None:
         return ()
     if found.machines == 1:
-        return ("solved on one machine: too small to be shared out, or the cluster has one only",)
+        return ("solved on one machine: the program is small, or the cluster has one machine",)
     megabytes = found.moved_bytes / 1e6
     return (
-        f"{found.machines} machines of a cluster held the program: {megabytes:,.0f} MB crossed "
-        f"between them in {found.iterations} steps",
+        f"{found.machines} machines of a cluster shared the program: {megabytes:,.0f} MB were sent "
+        f"between them in {found.iterations} iterations",
     )
 
 
 def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanism:
-    """Return the best mechanism that solvers find, repaired and checked."""
+    """Return the best mechanism of all solvers, repaired and checked."""
     setting, weights, tolerance = task.setting, task.prior, task.tolerance
     spanner, (n, m) = setting.spanner, setting.loss.shape
     chosen = plan("exact", n, m, len(spanner.edges), None, np.inf)
-    stakes = weights[:, None] * setting.loss
-    made = Build(
+    weighted_loss = weights[:, None] * setting.loss
+    common = Build(
         method="optimal",
         edges=len(spanner.edges),
         variables=chosen.variables,
@@ -237,26 +237,27 @@ def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanis
     problem = "no solver had an answer within the time allowed"
     try:
         for answer in _answers(task, solver, form, chosen.constraints):
-            told = dict(answer.told)
+            fields = dict(answer.build_fields)
             if answer.proof is not None:
                 bound = lower_bound(answer.proof, weights, setting.loss, setting.metric)
-                told["lower_bound_km"] = max(bound, 0.0)
-            notes = (*made.notes, *answer.notes)
-            build = replace(made, **told, seconds=time.perf_counter() - start, notes=notes)
+                fields["lower_bound_km"] = max(bound, 0.0)
+            notes = (*common.notes, *answer.notes)
+            build = replace(common, **fields, seconds=time.perf_counter() - start, notes=notes)
             try:
-                found = seal(
+                found = repair_and_check(
                     answer.matrix, setting.inputs, setting.targets, setting.level, setting.metric,
-                    build, stakes, answer.proof, answer.bound,
+                    build, weighted_loss, answer.proof, answer.bound,
                 )  # fmt: skip
             except GuaranteeError as broken:
                 problem = f"{build.solver} returned a matrix that cannot be used: {broken}"
                 continue
-            # A later answer as good as an earlier one whose gap stayed open settles the matter.
-            lost = float((stakes * found.matrix).sum())
-            if best is None or lost <= (1 + tolerance) * float((stakes * best.matrix).sum()):
+            # A later answer replaces an earlier one with a gap if it is as good.
+            loss = float((weighted_loss * found.matrix).sum())
+            best_loss = np.inf if best is None else float((weighted_loss * best.matrix).sum())
+            if loss <= (1 + tolerance) * best_loss:
                 best = found
             gap = found.build.program_gap
-            if gap is None or gap <= tolerance or lost <= NOTHING * stakes.sum():
+            if gap is None or gap <= tolerance or loss <= NOTHING * weighted_loss.sum():
                 break
     except SolveError:
         if best is None:
@@ -267,7 +268,7 @@ def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanis
 
 
 def _notes(spanner: Spanner, n: int) -> tuple[str, ...]:
-    """Say what a spanner costs. At dilation 1 its constraints imply all others: nothing to say."""
+    """Describe the cost of a spanner. At dilation 1 it costs nothing: it implies all pairs."""
     pairs = n * (n - 1) // 2
     edges = len(spanner.edges)
     if spanner.requested > 1 and spanner.dilation > 1 + 1e-9:

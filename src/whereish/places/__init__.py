@@ -1,4 +1,4 @@
-"""WHERE: places, grids, the local plane, and the distances between places."""
+"""WHERE: places, grids, the local plane, and metrics on places."""
 
 from whereish.places.metrics import (
     METRICS,

@@ -1,4 +1,4 @@
-"""Distances between places: on the plane, on the earth, along a graph, or just same-or-not.
+"""Metrics on places: Euclidean, geodesic, shortest path in a graph, and discrete.
 
 `METRICS` is the one registry of metrics that have a name. One line at the end of this file, or one
 call of `register_metric`, adds a metric to JSON descriptions, the command line, the HTTP schema and
@@ -20,7 +20,7 @@ from whereish.places.validation import Array, as_numbers, as_whole
 
 
 def euclidean(places: Places, others: Places | None = None) -> Array:
-    """Return straight-line distances in the plane, in km.
+    """Return Euclidean distances in the local plane, in km.
 
     Parameters
     ----------
@@ -38,12 +38,19 @@ def euclidean(places: Places, others: Places | None = None) -> Array:
 
 
 def geodesic(places: Places, others: Places | None = None) -> Array:
-    """Return shortest distances on the WGS84 ellipsoid, in km.
+    """Return geodesic distances on the WGS84 ellipsoid, in km.
+
+    Parameters
+    ----------
+    places
+        The rows.
+    others
+        The columns; the same places if not given.
 
     Raises
     ------
     InputError
-        If the places were given in a plane and not on the earth.
+        If the places have no latitude and longitude.
     """
     columns = _places(places) if others is None else _places(others)
     if _places(places).latlon is None or places.latlon is None or columns.latlon is None:
@@ -55,7 +62,7 @@ def geodesic(places: Places, others: Places | None = None) -> Array:
     other_lat, other_lon = np.tile(columns.latlon, (n, 1)).T
     metres = Geod(ellps="WGS84").inv(lon, lat, other_lon, other_lat)[2]
     ground = np.asarray(metres).reshape(n, m) / 1000
-    # The inverse geodesic differs in its last digits by direction; a metric may not.
+    # The inverse geodesic differs in its last digits by direction; a metric must be symmetric.
     return (ground + ground.T) / 2 if others is None else ground
 
 
@@ -68,19 +75,19 @@ def _places(value: Places) -> Places:
 
 
 def graph_metric(n: int, edges: ArrayLike, lengths: ArrayLike) -> Array:
-    """Return the length of the shortest way along an undirected graph (d_G, Section 3.2).
+    """Return the shortest-path distances d_G of an undirected graph (Section 3.2 of the paper).
 
-    A mechanism for this metric needs constraints on the edges only: `whereish.optimal` finds
-    them again from the distances, and the result is exact.
+    A mechanism for this metric needs constraints on the edges only. `whereish.optimal` finds
+    the edges again from the distances, and the result is exact.
 
     Parameters
     ----------
     n
         Number of places.
     edges
-        (m, 2) place numbers.
+        (m, 2) indices of places.
     lengths
-        (m,) positive lengths, in km or any unit: epsilon is then per that unit.
+        (m,) positive lengths, in km. In another unit, epsilon is per that unit.
 
     >>> graph_metric(3, [[0, 1], [1, 2]], [1.0, 2.5]).tolist()
     [[0.0, 1.0, 3.5], [1.0, 0.0, 2.5], [3.5, 2.5, 0.0]]
@@ -89,8 +96,8 @@ def graph_metric(n: int, edges: ArrayLike, lengths: ArrayLike) -> Array:
     from scipy.sparse.csgraph import shortest_path
 
     as_whole("n", n)
-    given = edges if isinstance(edges, np.ndarray) else list(cast(Any, edges))
-    pairs = as_numbers("edges", given if len(given) else np.empty((0, 2)), (None, 2))
+    listed = edges if isinstance(edges, np.ndarray) else list(cast(Any, edges))
+    pairs = as_numbers("edges", listed if len(listed) else np.empty((0, 2)), (None, 2))
     weights = as_numbers("lengths", lengths, (len(pairs),))
     wrong = (pairs != np.floor(pairs)) | (pairs < 0) | (pairs >= n)
     if wrong.any():
@@ -102,7 +109,7 @@ def graph_metric(n: int, edges: ArrayLike, lengths: ArrayLike) -> Array:
         row = int(np.argmax(weights <= 0))
         raise InputError(f"lengths must be positive, and the one at [{row}] is not")
     a, b = np.sort(pairs.astype(np.int64), axis=1).T
-    order = np.lexsort((weights, b, a))  # of parallel edges, the shortest comes first and stays
+    order = np.lexsort((weights, b, a))  # of parallel edges the shortest comes first, and is kept
     a, b, weights = a[order], b[order], weights[order]
     first = np.r_[True, (a[1:] != a[:-1]) | (b[1:] != b[:-1])][: len(a)]
     first &= a != b
@@ -110,12 +117,12 @@ def graph_metric(n: int, edges: ArrayLike, lengths: ArrayLike) -> Array:
     metric = np.asarray(shortest_path(graph, directed=False), dtype=np.float64)
     if np.isinf(metric).any():
         x, y = (int(i) for i in np.argwhere(np.isinf(metric))[0])
-        raise InputError(f"edges must connect all places, but there is no way from {x} to {y}")
+        raise InputError(f"edges must connect all places, but there is no path from {x} to {y}")
     return np.minimum(metric, metric.T)
 
 
 def discrete(n: int) -> Array:
-    """Return the metric that only tells whether two places are the same: 0 or 1.
+    """Return the discrete metric: 0 for the same place, 1 for two different ones.
 
     >>> discrete(2).tolist()
     [[0.0, 1.0], [1.0, 0.0]]

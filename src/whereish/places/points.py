@@ -1,4 +1,4 @@
-"""Places: points in a local plane, in kilometres, with their coordinates on the earth if known."""
+"""Places: points in a local plane in km, with latitude and longitude where they are known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from whereish.errors import InputError, described
 from whereish.places.validation import Array, Immutable, as_number, as_numbers, readonly
 
-SAME_PLACE_KM = 1e-6  # a millimetre: nothing about people happens closer
+SAME_PLACE_KM = 1e-6  # a millimetre: places this close count as one
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,7 @@ class LocalPlane:
     """An azimuthal equidistant plane, in km, touching the WGS84 ellipsoid at a centre.
 
     Distances from the centre are exact; between two points of a city they are within one part in
-    a million of the geodesic. The centre is public: it must not depend on where
-    somebody is right now.
+    a million of the geodesic. The centre is public, so it must not depend on the true location.
     """
 
     lat: float
@@ -44,7 +43,7 @@ class LocalPlane:
         return np.column_stack([x, y])
 
     def to_latlon(self, xy_km: ArrayLike) -> Array:
-        """Turn (n, 2) km in the plane back into (n, 2) degrees of latitude and longitude."""
+        """Project (n, 2) km in the plane back to (n, 2) degrees of latitude and longitude."""
         xy = as_numbers("xy_km", xy_km, (None, 2))
         lon, lat = self._projection(xy[:, 0], xy[:, 1], inverse=True, errcheck=True)
         return np.column_stack([lat, lon])
@@ -84,7 +83,7 @@ class Places(Immutable):
 
     @classmethod
     def from_xy(cls, xy_km: ArrayLike) -> Places:
-        """Take places that are given in kilometres in a plane.
+        """Make places from coordinates in a plane, in km.
 
         >>> len(Places.from_xy([[0, 0], [1, 0], [0, 2]]))
         3
@@ -97,9 +96,9 @@ the same point
 
     @classmethod
     def from_latlon(cls, latlon: ArrayLike) -> Places:
-        """Take places in degrees and project them to a plane that touches the earth among them.
+        """Make places from latitude and longitude, in the local plane at their centre.
 
-        The date line and the poles are ordinary places.
+        The date line and the poles need no special treatment.
 
         >>> Places.from_latlon([[0, 179.99], [0, -179.99]]).xy.round(2).tolist()
         [[-1.11, 0.0], [1.11, 0.0]]
@@ -119,7 +118,7 @@ the same point
         return f"Places({len(self)} within {width:.3g} x {height:.3g} km{where})"
 
     def same_as(self, other: Places) -> bool:
-        """Tell whether two sets are the same places in the same order."""
+        """Whether two sets are the same places in the same order."""
         if self is other:
             return True
         if len(self) != len(other) or (self.latlon is None) != (other.latlon is None):
@@ -129,12 +128,12 @@ the same point
         return np.allclose(self.latlon, other.latlon, rtol=0, atol=1e-12)
 
     def in_plane_of(self, other: Places) -> Places:
-        """Return these places in the plane of others, so that distances between them make sense.
+        """Return these places in the plane of others, so that distances between them are defined.
 
         Raises
         ------
         InputError
-            If one set lies on the earth and the other only in a plane.
+            If only one of the two sets has latitude and longitude.
         """
         if self.plane == other.plane:
             return self
@@ -159,7 +158,7 @@ the same point
 
     @cached_property
     def projection_error(self) -> float:
-        """Largest relative error of a distance in the plane against the geodesic; 0 without one."""
+        """Largest relative error of a distance in the plane against the geodesic; 0 if unknown."""
         if self.latlon is None or len(self) < 2:
             return 0.0
         from whereish.places.metrics import euclidean, geodesic
@@ -176,17 +175,22 @@ the same point
         return cKDTree(self.xy)
 
     @cached_property
-    def reach_km(self) -> float:
-        """How far from a place a point still counts as inside the area.
+    def largest_snap_km(self) -> float:
+        """The largest distance from a point inside the area to the place that it snaps to.
 
-        Half the diagonal of a cell; without cells, the distance of the place that is furthest
-        from its nearest neighbour.
+        Half the diagonal of a cell; without cells, the largest distance between a place and its
+        nearest neighbour.
         """
         if self.cell_km is not None:
             return float(np.hypot(*self.cell_km) / 2)
         if len(self) < 2:
             return 0.0
         return float(self.tree.query(self.xy, k=2)[0][:, 1].max())
+
+    @property
+    def reach_km(self) -> float:
+        """The former name of `largest_snap_km`."""
+        return self.largest_snap_km
 
     def _check_different(self) -> None:
         if len(self.xy) < 2:
@@ -276,7 +280,7 @@ def as_latlon(value: ArrayLike) -> Array:
         wrong = np.abs(degrees[:, column]) > limit
         if wrong.any():
             row = int(np.argmax(wrong))
-            # Not the number: with latitude and longitude changed, it would be where somebody is.
+            # Not the number: if latitude and longitude are swapped, it is a true coordinate.
             raise InputError(
                 f"{name} must be from -{limit} to {limit} degrees, and that of place {row} is not"
             )

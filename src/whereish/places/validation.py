@@ -1,4 +1,4 @@
-"""Turn what callers hand over into arrays that the mathematics can rely on."""
+"""Validate arguments: numbers, priors, losses, metrics. Messages never repeat their values."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ GEODESIC_NOISE_KM = 5e-11
 
 
 def readonly(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy of an array that nobody can write to: its memory is a bytes object's."""
-    whole = np.ascontiguousarray(array)
-    if whole.size == 0:
-        whole = whole.copy()
-        whole.setflags(write=False)
-        return whole
-    return np.frombuffer(whole.tobytes(), dtype=whole.dtype).reshape(whole.shape)
+    """Return a copy of an array that stays read-only: a bytes object owns its memory."""
+    dense = np.ascontiguousarray(array)
+    if dense.size == 0:
+        dense = dense.copy()
+        dense.setflags(write=False)
+        return dense
+    return np.frombuffer(dense.tobytes(), dtype=dense.dtype).reshape(dense.shape)
 
 
 class Immutable:
-    """A frozen dataclass whose copies are itself and whose pickles are built, and checked, anew."""
+    """Base of frozen dataclasses: a copy is the object itself, a pickle is validated on load."""
 
     def __copy__(self) -> Self:
         return self
@@ -38,12 +38,12 @@ class Immutable:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        told = [field.name for field in fields(cast(Any, self)) if field.init]
-        return type(self), tuple(getattr(self, name) for name in told)
+        names = [field.name for field in fields(cast(Any, self)) if field.init]
+        return type(self), tuple(getattr(self, name) for name in names)
 
 
 def as_whole(name: str, value: Any, least: int = 1) -> int:
-    """Check a whole number."""
+    """Check an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name} must be a whole number, at least {least}, got {described(value)}")
     return int(value)
@@ -76,17 +76,17 @@ def as_numbers(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Ar
 
 
 def check_order(name: str, value: Any, labels: tuple[str, ...] = ("index", "columns")) -> None:
-    """Refuse a table whose labels say another order than its numbers are in, like pandas' Series.
+    """Refuse a labelled table, such as a pandas Series, whose labels are not 0, 1, 2 and so on.
 
-    Numbers are taken by position. Which of them belongs to which place is only known where labels
-    are the places' numbers in order, or there are none.
+    Values are assigned to places by position. Labels in another order would be ignored, and the
+    values would belong to the wrong places.
     """
     for axis in labels:
-        told = getattr(value, axis, None)
-        if told is None or callable(told):  # a list's own index is a function
+        axis_labels = getattr(value, axis, None)
+        if axis_labels is None or callable(axis_labels):  # the index of a list is a method
             continue
         try:
-            found = np.asarray(told)
+            found = np.asarray(axis_labels)
         except (TypeError, ValueError):
             continue
         if found.ndim != 1 or (axis == "columns" and found.dtype.kind not in "iuf"):
@@ -101,7 +101,7 @@ def check_order(name: str, value: Any, labels: tuple[str, ...] = ("index", "colu
 def as_number(
     name: str, value: Any, *, above: float = 0.0, unit: str = "", or_equal: bool = False
 ) -> float:
-    """Convert to one finite float above a bound."""
+    """Convert to a finite float above a bound, or equal to it if `or_equal`."""
     try:
         if isinstance(value, str | bytes | bool):
             raise TypeError
@@ -116,7 +116,7 @@ def as_number(
 
 
 def as_epsilon(value: Any) -> float:
-    """Check a privacy level.
+    """Check a privacy level, per km.
 
     >>> as_epsilon(-1)
     Traceback (most recent call last):
@@ -130,7 +130,7 @@ def as_epsilon(value: Any) -> float:
 
 
 def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
-    """Check that a prior is n non-negative numbers with sum 1, and normalise its last digits.
+    """Check that a prior is n non-negative numbers with sum 1, and correct rounding in the sum.
 
     >>> as_prior([0.5, 0.6], 2)
     Traceback (most recent call last):
@@ -147,12 +147,12 @@ def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
             f"{name} must sum to 1, and it sums to {'more' if total > 1 else 'less'}: divide it by "
             "its sum (--normalise)"
         )
-    # Within rounding it is left as it is, so that what was normalised once stays what it is.
+    # A sum of 1 up to rounding is not touched: normalising twice gives the same bits as once.
     return prior if abs(total - 1) <= _ROUNDING else prior / total
 
 
 def normalised(prior: ArrayLike) -> Array:
-    """Divide a prior by its sum; what is no prior at all is left for `as_prior` to refuse.
+    """Divide a prior by its sum. An argument that is no prior is returned for `as_prior` to refuse.
 
     >>> normalised([1, 3]).tolist()
     [0.25, 0.75]
@@ -171,11 +171,11 @@ def normalised(prior: ArrayLike) -> Array:
 
 
 def as_loss(name: str, value: ArrayLike, n: int, m: int, *, same: bool) -> Array:
-    """Check a quality or adversary metric: finite and non-negative, n rows by m columns.
+    """Check a quality or adversary metric d_Q or d_A: finite and non-negative, (n, m).
 
-    Where rows and columns are the same places it must also be symmetric with a zero diagonal.
-    The triangle inequality is not asked for: no theorem of the paper needs it of d_Q or d_A,
-    and losses such as the squared distance or "nothing within 500 m" are useful.
+    If rows and columns are the same places (`same`), it must be symmetric with a zero diagonal.
+    The triangle inequality is not required: no theorem of the paper needs it of d_Q or d_A,
+    and losses such as the squared distance, or zero within 500 m, are useful.
     """
     loss = as_numbers(name, value, (n, m))
     if (loss < 0).any():
@@ -210,7 +210,7 @@ d[0, 2] is longer than the way through 1
 
 
 def as_distances(name: str, value: ArrayLike, n: int | None = None) -> Array:
-    """Check the axioms of a metric but the triangle inequality, which takes n^3 steps."""
+    """Check the axioms of a metric except the triangle inequality, which takes O(n^3) time."""
     metric = as_numbers(name, value, (n, n))
     if metric.shape[0] != metric.shape[1]:
         rows, columns = metric.shape
@@ -232,9 +232,7 @@ def _check_symmetric(name: str, metric: Array) -> None:
     skew = np.abs(metric - metric.T) > METRIC_TOLERANCE * np.abs(metric)
     if skew.any():
         x, y = _first(skew)
-        raise InputError(
-            f"{name} must be symmetric, and is another at [{x}, {y}] than at [{y}, {x}]"
-        )
+        raise InputError(f"{name} must be symmetric, and differs at [{x}, {y}] and [{y}, {x}]")
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, int]:

@@ -1,9 +1,9 @@
-"""Nearest-place cells: the edges between them, unbounded ones included.
+"""The edges of the Voronoi diagram of a set of places, unbounded edges included.
 
-Everything in the plane belongs to the place it is nearest to. The edge between the cells of two
-places is the part of their bisector where no third place is nearer. Each edge is found from
-that definition alone, so places on a line, a single pair, or four corners of a square are not
-special cases.
+The Voronoi cell of a place holds the points that are nearer to it than to any other place. The edge
+between two cells is the part of the bisector of their places where no third place is nearer. Each
+edge is computed from that definition alone, so places on a line, a single pair, or the four corners
+of a square are not special cases.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _FIRST_LOOK = 24
 
 @dataclass(frozen=True, eq=False)
 class CellEdges:
-    """The edges between cells: ``middle + t * along`` for t from ``start`` to ``end``.
+    """Voronoi edges: the points ``middle + t * along`` for t from ``start`` to ``end``.
 
-    Walking along, the cell of place ``left`` is on the left and that of ``right`` on the right.
+    In the direction ``along``, the cell of place ``left`` is on the left, that of ``right`` on the
+    right.
     ``start`` may be -inf and ``end`` +inf. Lengths are in km.
     """
 
@@ -36,7 +37,7 @@ class CellEdges:
 
 
 def cell_edges(places: Places) -> CellEdges:
-    """Find all edges between the nearest-place cells of a set of places."""
+    """Return all edges of the Voronoi diagram of a set of places."""
     xy = places.xy
     found: list[Array] = []
     pairs: list[NDArray[np.int64]] = []
@@ -48,7 +49,7 @@ def cell_edges(places: Places) -> CellEdges:
         towards = (offset / distance[:, None])[nearest]
         half, number = distance[nearest] / 2, number[nearest]
         candidates = np.flatnonzero(number > i)
-        # The nearest few places rule out almost every pair; all places decide about the rest.
+        # The nearest few places exclude almost every pair; all places decide about the rest.
         for look in (slice(0, _FIRST_LOOK), slice(0, None)):
             start, end = _free_part(candidates, towards, half, look)
             candidates = candidates[start < end]
@@ -66,10 +67,10 @@ def cell_edges(places: Places) -> CellEdges:
 def _free_part(
     candidates: NDArray[np.intp], towards: Array, half: Array, look: slice
 ) -> tuple[Array, Array]:
-    """Return from where to where the bisector of each candidate is not nearer to some other place.
+    """Return the interval of t in which the bisector of each candidate is an edge.
 
-    A point of the bisector is ``half n + t u`` seen from the place, with u across n. Another place
-    leaves it alone while t (n' u) <= half' - half (n' n).
+    Relative to the place, a point of the bisector is ``half n + t u``, with u orthogonal to n. It
+    is not nearer to another place as long as t (n' u) <= half' - half (n' n).
     """
     normal = towards[candidates]
     across = np.column_stack([-normal[:, 1], normal[:, 0]])

@@ -1,13 +1,13 @@
-"""Pictures of profiles, mechanisms and comparisons."""
+"""Pictures of profiles, mechanisms and comparisons, as PNG, PDF or SVG."""
 
 from whereish.plotting.pictures import (
     KINDS,
     draw_comparison,
     draw_mechanism,
     draw_profile,
-    km,
     picture_kind,
 )
+from whereish.units import km
 
 __all__ = [
     "KINDS",

@@ -1,4 +1,4 @@
-"""Pictures: where somebody is, what stands for what, and where a place is reported to."""
+"""Pictures: a prior, a spanner, the reports of one place, a comparison of mechanisms."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from whereish.mechanisms import Mechanism
 from whereish.places import Array, LocalPlane, Places
 from whereish.profiles import Profile
 from whereish.programs import Spanner
+from whereish.units import km
 
 KINDS = ("png", "pdf", "svg")
 _INK, _PAPER, _WATER = "#22303c", "#fbfaf7", "#a9c9dd"
@@ -26,7 +27,7 @@ _TITLE_POINTS, _LETTER_INCHES, _TITLE_LETTERS = 11, 0.076, 30
 
 
 def picture_kind(path: str | Path) -> str:
-    """Return the kind of picture that a name stands for, or raise InputError."""
+    """Return the format of a picture by the end of its name; raise InputError for others."""
     kind = Path(path).suffix.lower().lstrip(".")
     if kind not in KINDS:
         raise InputError(f"a picture must end in .png, .pdf or .svg, got {Path(path).name!r}")
@@ -34,22 +35,8 @@ def picture_kind(path: str | Path) -> str:
     return kind
 
 
-def km(value: float) -> str:
-    """Write a length for people.
-
-    >>> km(0.7244), km(1.5), km(0.0012), km(1e-9)
-    ('724 m', '1.50 km', '1.2 m', '0 m')
-    """
-    if value >= 0.9995:
-        return f"{value:.2f} km"
-    metres = value * 1000
-    if metres < 1e-3:
-        return "0 m"
-    return f"{metres:.0f} m" if metres >= 10 else f"{metres:.2g} m"
-
-
 def draw_profile(profile: Profile, path: str | Path, spanner: Spanner | None = None) -> None:
-    """Draw the places and the prior and, where given, a spanner beside them."""
+    """Draw the prior and, if there is one, a spanner beside it."""
     panels = 1 if spanner is None else 2
     figure, axes = _panels(profile, panels, path)
     _draw_prior(axes[0], profile)
@@ -66,14 +53,14 @@ def draw_mechanism(
     spanner: Spanner | None = None,
     prior_known: bool = True,
 ) -> None:
-    """Draw the prior, the spanner where there is one, and where one place is reported to.
+    """Draw the prior, the spanner if there is one, and the distribution of reports of one place.
 
     Parameters
     ----------
     place
-        The place whose reports are drawn; the likeliest one if not given.
+        The index of the place; by default the most likely one.
     prior_known
-        Without a prior there is no first panel.
+        Whether to draw the prior.
     """
     count = len(mechanism.inputs)
     chosen = int(np.argmax(profile.prior)) if place is None else place
@@ -93,7 +80,7 @@ def draw_mechanism(
 
 
 def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | Path) -> None:
-    """Draw how far off a report is on average, a bar per mechanism, at one privacy level."""
+    """Draw the quality loss of several mechanisms at one privacy level, as bars."""
     picture_kind(path)
     figure, (axis,) = new_figure((7.2, 0.9 + 0.5 * len(rows)))
     names, losses = zip(*rows, strict=True)
@@ -157,7 +144,7 @@ def _draw_reports(
 def _draw_values(
     axis: Any, profile: Profile, places: Places, values: Array, colours: str, label: str
 ) -> None:
-    """Fill the cells, shapes or discs of places by value."""
+    """Colour the cells, regions or discs of places by value."""
     import matplotlib as mpl
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import PathPatch, Rectangle
@@ -215,7 +202,7 @@ def _backdrop(axis: Any, profile: Profile, *, names: bool = True) -> None:
 
 
 def _outlines(region: Any, plane: LocalPlane) -> list[Any]:
-    """Return the outlines of a region in the plane, holes included."""
+    """Return the outlines of a region in the plane, with its holes."""
     from matplotlib.path import Path as Outline
 
     shapes = [shape for shape in getattr(region, "geoms", [region]) if hasattr(shape, "exterior")]
@@ -231,7 +218,7 @@ def _outlines(region: Any, plane: LocalPlane) -> list[Any]:
 
 
 def _frame(profile: Profile) -> tuple[Array, Array]:
-    """Return the corners of what a picture must show, with room around it."""
+    """Return two corners of the area that a picture shows, with a margin."""
     places = profile.places
     points = [places.xy]
     if profile.regions is not None and places.plane is not None:
@@ -265,8 +252,8 @@ def _panels(profile: Profile, panels: int, path: str | Path) -> tuple[Any, list[
 
 
 def new_figure(size: tuple[float, float], panels: int = 1) -> tuple[Any, list[Any]]:
-    """Return an empty figure and its panels, side by side."""
-    # Figure without pyplot: no window system, no state shared between pictures.
+    """Return an empty figure with panels side by side."""
+    # Without pyplot there is no window system and no state that pictures share.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, dpi=150, facecolor="white", layout="constrained")
@@ -280,14 +267,14 @@ def _finish(figure: Any, path: str | Path) -> None:
     figure.draw_without_rendering()
     for axis in figure.axes:
         _wrap_title(axis)
-    # Tight: the picture is as large as what is on it, and no title is cut off.
+    # With a tight box no title is cut off.
     figure.savefig(stream, format=kind, bbox_inches="tight", pad_inches=0.1)
-    # What it shows may be where somebody lives.
+    # A picture may show where somebody lives.
     write_whole(path, stream.getvalue(), private=True)
 
 
 def _wrap_title(axis: Any) -> None:
-    """Break the lines of a title that would reach into the next panel."""
+    """Wrap a title that would overlap the next panel."""
     title = axis.get_title(loc="left")
     if title:
         inches = axis.get_window_extent().width / axis.figure.dpi

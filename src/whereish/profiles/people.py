@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError
-from whereish.files import unpacked_size
 from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet
 from whereish.profiles.profile import Profile

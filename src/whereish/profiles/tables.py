@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError, column_names, described
-from whereish.files import unpacked_size
 from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet, reading_parquet
 from whereish.places import Array, Places, normalised

@@ -1,4 +1,4 @@
-"""WHAT: spanners and linear programs, as pure data. Nothing here solves anything."""
+"""WHAT: spanners and linear programs, as plain data. The solvers are in `whereish.solvers`."""
 
 from whereish.programs.linear import LinearProgram, dual
 from whereish.programs.private import Size, least_loss, least_loss_size, most_privacy

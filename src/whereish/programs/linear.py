@@ -1,4 +1,4 @@
-"""Linear programs as pure data: one form, closed under taking the dual."""
+"""Linear programs as plain data, in one form that the dual of a program has too."""
 
 from __future__ import annotations
 

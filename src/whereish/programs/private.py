@@ -1,4 +1,12 @@
-"""The two programs of the paper: least quality loss (Section 3), most privacy (Shokri et al.)."""
+"""The two linear programs of the paper: least quality loss, and most privacy.
+
+References
+----------
+.. [1] Bordenabe, Chatzikokolakis, Palamidessi: Optimal geo-indistinguishable mechanisms for
+   location privacy. CCS 2014, Section 3.
+.. [2] Shokri, Theodorakopoulos, Troncoso, Hubaux, Le Boudec: Protecting location privacy: optimal
+   strategy against localization attacks. CCS 2012.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +18,15 @@ from numpy.typing import NDArray
 from whereish.places import Array
 from whereish.programs.linear import LinearProgram
 
-# exp(eps d) spans too many digits for any LP code when eps d is large: coefficients below 1e-9
-# are silently dropped as zero, and with them the privacy of that pair. Asking for a ratio of at
-# most exp(40) instead is stricter, costs less than 1e-17 of the probability, and is representable.
+# For a large eps d, exp(eps d) has too many digits for an LP solver: it drops coefficients below
+# 1e-9 as zero, and with them the privacy of that pair. A limit of exp(40) on the ratio is stricter,
+# changes a probability by less than 1e-17, and can be represented.
 LARGEST_EXPONENT = 40.0
 
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a program, known before anything is built or solved."""
+    """The size of a program, known before it is built or solved."""
 
     variables: int
     constraints: int
@@ -36,13 +44,14 @@ def least_loss_size(inputs: int, outputs: int, edges: int) -> Size:
 def least_loss(
     prior: Array, loss: Array, edges: NDArray[np.int64], exponents: Array
 ) -> LinearProgram:
-    """Write the program whose optimum is the private mechanism with the least quality loss.
+    """Return the program whose optimum is the private mechanism with the least quality loss.
 
-    Sections 3.1 and 3.2: minimise sum prior(x) loss(x, z) k(x, z) over stochastic matrices k with
-    k(x, z) <= exp(exponent) k(x', z) for both directions of every edge (x, x') and every z.
+    Sections 3.1 and 3.2 of the paper [1]_: minimise the sum of prior(x) loss(x, z) k(x, z) over
+    stochastic matrices k with k(x, z) <= exp(exponent) k(x', z) for every z, and for both
+    directions of every edge (x, x').
 
     Each privacy row is divided by exp(exponent / 2), so that its two coefficients are
-    exp(+-exponent / 2): neither overflows nor is taken for zero.
+    exp(+-exponent / 2): neither overflows, and neither is dropped as zero.
 
     Parameters
     ----------
@@ -54,8 +63,8 @@ def least_loss(
     Returns
     -------
     LinearProgram
-        Variable z * n + x is k(x, z). Rows: for each z the edges one way, then the other way;
-        last the n sums.
+        Variable z * n + x is k(x, z). Rows: for each z the edges in one direction, then in the
+        other; last the n row sums of k.
     """
     from scipy.sparse import block_diag, coo_array, eye_array, hstack, vstack
 
@@ -85,10 +94,10 @@ def least_loss(
 
 
 def most_privacy(prior: Array, loss: Array, adversary: Array, largest_loss: float) -> LinearProgram:
-    """Write the program of Shokri et al. (CCS 2012): most adversary error within a quality loss.
+    """Return the program of Shokri et al. [2]_: the largest adversary error at a quality loss.
 
-    Maximise sum_z e(z) with e(z) <= sum_x prior(x) adversary(x, guess) k(x, z) for every z and
-    guess, sum prior(x) loss(x, z) k(x, z) <= largest_loss, rows of k summing to 1.
+    Maximise sum_z e(z) subject to e(z) <= sum_x prior(x) adversary(x, guess) k(x, z) for every z
+    and guess, sum prior(x) loss(x, z) k(x, z) <= largest_loss, and rows of k that sum to 1.
 
     Parameters
     ----------

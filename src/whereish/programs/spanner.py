@@ -1,4 +1,8 @@
-"""Greedy spanners (Section 3.3, Algorithm 1): few pairs whose paths stand for all pairs."""
+"""Greedy spanners: few edges whose shortest paths approximate every distance.
+
+With constraints on the edges of a spanner of dilation delta, at epsilon / delta, a mechanism is
+private for all pairs (Section 3.3 of the paper).
+"""
 
 from __future__ import annotations
 
@@ -12,31 +16,31 @@ from whereish.errors import InputError
 from whereish.limits import LARGEST_DILATION
 from whereish.places import Array, Immutable, as_metric, as_number, readonly
 
-# Three places on a line make the long pair redundant, but their distances add up only to the
-# last digits. A detour this small (a tenth of a micrometre in a kilometre) is no detour.
+# Of three places on a line the longest pair is redundant, but their distances add up only up to
+# rounding. A relative detour this small (0.1 micrometres in a kilometre) counts as none.
 COLLINEAR_TOLERANCE = 1e-10
 _BATCH = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Spanner(Immutable):
-    """A graph on the places whose shortest ways are at most `dilation` times the distance.
+    """A graph on the places whose shortest paths are at most `dilation` times the distance.
 
     Attributes
     ----------
     edges
-        (m, 2) pairs of places, x < x', in the order they were taken.
+        (m, 2) pairs of places, x < x', in the order in which they were added.
     lengths
         (m,) their distances.
     requested
-        The dilation that was asked for.
+        The dilation that was requested.
     dilation
-        The dilation that was measured: never larger than the one asked for.
+        The measured dilation: the largest stretch of a pair, at most `requested`.
     mean_dilation
-        The average stretch over all pairs.
+        The mean stretch of all pairs.
     stretch
-        The measured dilation to the last digit. It exceeds `requested` by rounding at most
-        (`COLLINEAR_TOLERANCE`); privacy is scaled by this one, so rounding costs no privacy.
+        The measured dilation without rounding. It may exceed `requested` by `COLLINEAR_TOLERANCE`.
+        Epsilon is divided by this one, so that rounding costs no privacy.
     """
 
     edges: NDArray[np.int64]
@@ -52,7 +56,7 @@ class Spanner(Immutable):
 
 
 def check_dilation(dilation: float) -> float:
-    """Return a dilation, or say that it is none."""
+    """Check that a dilation is a number of at least 1."""
     delta = as_number("dilation", dilation, above=0)
     if delta < 1:
         raise InputError(f"dilation must be at least 1, got {delta:g}")
@@ -60,12 +64,12 @@ def check_dilation(dilation: float) -> float:
 
 
 def greedy_spanner(distances: ArrayLike, dilation: float) -> Spanner:
-    """Build a spanner of small dilation with few edges.
+    """Build a greedy spanner (Algorithm 1 of the paper).
 
-    Algorithm 1 of the paper: take all pairs in increasing distance and keep a pair when the way
-    along the pairs kept so far is longer than ``dilation`` times the distance. With
-    ``dilation=1`` what remains is the smallest graph that induces the metric: for a metric that
-    came from a graph, (the necessary part of) that graph.
+    Take all pairs in increasing distance, and add a pair as an edge if its shortest path along the
+    edges so far is longer than ``dilation`` times its distance. With ``dilation=1`` the result is
+    the smallest graph that induces the metric; for a graph metric, the edges of that graph without
+    the redundant ones.
 
     Parameters
     ----------
@@ -76,9 +80,14 @@ def greedy_spanner(distances: ArrayLike, dilation: float) -> Spanner:
 
     Notes
     -----
-    The distances d_G along the graph are kept up to date for all pairs. An edge (u, v) can only
-    shorten a way from the side of u to the side of v, so an update touches those two sides and
+    The shortest-path distances d_G of all pairs are updated with every edge. An edge (u, v) can
+    only shorten paths between the places nearer to u and those nearer to v, so an update touches
     no other pair. In the plane the number of edges is O(n / (dilation - 1)).
+
+    References
+    ----------
+    .. [1] Althofer, Das, Dobkin, Joseph, Soares: On sparse spanners of weighted graphs. Discrete
+       and Computational Geometry 9, 1993.
 
     >>> greedy_spanner([[0, 1, 2], [1, 0, 1], [2, 1, 0]], 1.0).edges.tolist()
     [[0, 1], [1, 2]]
@@ -87,12 +96,12 @@ def greedy_spanner(distances: ArrayLike, dilation: float) -> Spanner:
 
 
 def spanner_of(metric: Array, dilation: float, deadline: Deadline) -> Spanner:
-    """Do what `greedy_spanner` does with a metric that was checked, by some time.
+    """Do what `greedy_spanner` does, for a metric that is already validated.
 
     Raises
     ------
     OutOfTimeError
-        If it is not done by then.
+        If the deadline passes first.
     """
     delta = min(check_dilation(dilation), LARGEST_DILATION)
     n = len(metric)
@@ -101,20 +110,20 @@ def spanner_of(metric: Array, dilation: float, deadline: Deadline) -> Spanner:
     row, column = row[order], column[order]
     allowed = metric * (delta * (1 + COLLINEAR_TOLERANCE))
 
-    along = np.full((n, n), np.inf)
-    np.fill_diagonal(along, 0.0)
+    graph = np.full((n, n), np.inf)  # d_G, the distances along the edges so far
+    np.fill_diagonal(graph, 0.0)
     kept: list[tuple[int, int]] = []
     for start in range(0, len(row), _BATCH):
         rows, columns = row[start : start + _BATCH], column[start : start + _BATCH]
-        doubtful = along[rows, columns] > allowed[rows, columns]
-        for u, v in zip(rows[doubtful].tolist(), columns[doubtful].tolist(), strict=True):
-            if along[u, v] > allowed[u, v]:
-                deadline.check("while the pairs that stand for all were looked for")
+        candidates = graph[rows, columns] > allowed[rows, columns]
+        for u, v in zip(rows[candidates].tolist(), columns[candidates].tolist(), strict=True):
+            if graph[u, v] > allowed[u, v]:
+                deadline.check("while the spanner was built")
                 kept.append((u, v))
-                _add_edge(along, u, v, float(metric[u, v]))
+                _add_edge(graph, u, v, float(metric[u, v]))
 
     edges = np.array(kept, dtype=np.int64).reshape(-1, 2)
-    stretches = along[row, column] / metric[row, column]
+    stretches = graph[row, column] / metric[row, column]
     stretch = float(stretches.max(initial=1.0))
     return Spanner(
         edges=edges,
@@ -126,11 +135,12 @@ def spanner_of(metric: Array, dilation: float, deadline: Deadline) -> Spanner:
     )
 
 
-def _add_edge(along: Array, u: int, v: int, length: float) -> None:
-    from_u, from_v = along[u], along[v]
+def _add_edge(graph: Array, u: int, v: int, length: float) -> None:
+    """Update the shortest-path distances for a new edge."""
+    from_u, from_v = graph[u], graph[v]
     near_u = np.flatnonzero(from_u + length < from_v)
     near_v = np.flatnonzero(from_v + length < from_u)
-    ways = (from_u[near_u] + length)[:, None] + from_v[near_v]
-    block = np.minimum(along[np.ix_(near_u, near_v)], ways)
-    along[np.ix_(near_u, near_v)] = block
-    along[np.ix_(near_v, near_u)] = block.T
+    through_edge = (from_u[near_u] + length)[:, None] + from_v[near_v]
+    shortest = np.minimum(graph[np.ix_(near_u, near_v)], through_edge)
+    graph[np.ix_(near_u, near_v)] = shortest
+    graph[np.ix_(near_v, near_u)] = shortest.T

@@ -1,22 +1,22 @@
-"""TRUST: from a solver's answer to the numbers that may be sampled: repair, rounding, sampling."""
+"""TRUST: from the matrix of a solver to reports: repair, rounding to counts, sampling, snapping."""
 
 from whereish.release.repair import Repaired, repair
 from whereish.release.rounding import Rounded, round_private, to_counts
 from whereish.release.sampler import cumulative, draw, uniform
-from whereish.release.snapping import OUTSIDE, Located, Reports, check_outside, locate
+from whereish.release.snapping import OUTSIDE, Reports, Snapped, check_outside, snap
 
 __all__ = [
     "OUTSIDE",
-    "Located",
     "Repaired",
     "Reports",
     "Rounded",
+    "Snapped",
     "check_outside",
     "cumulative",
     "draw",
-    "locate",
     "repair",
     "round_private",
+    "snap",
     "to_counts",
     "uniform",
 ]

@@ -1,4 +1,4 @@
-"""The two loops of the repair over all pairs and outputs, compiled: for very large matrices."""
+"""The two loops of `repair.repair` over pairs and outputs, compiled: for large matrices."""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
@@ -8,22 +8,25 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def lift(low, high, matrix, shrink, lifted):
-    """Put max over y of shrink(x, y) k(y, z) into ``lifted``, for x in low .. high."""
+def lift(low, high, matrix, decay, lifted):
+    """Set lifted[x, z] to the largest decay[x, y] k(y, z) over y, for low <= x < high.
+
+    ``decay`` is exp(-eps d).
+    """
     n, m = matrix.shape
     for x in range(low, high):
         for z in range(m):
             lifted[x, z] = matrix[x, z]
         for y in range(n):
-            share = shrink[x, y]
+            factor = decay[x, y]
             for z in range(m):
-                least = share * matrix[y, z]
+                least = factor * matrix[y, z]
                 lifted[x, z] = least if least > lifted[x, z] else lifted[x, z]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def shortfalls(low, high, matrix, factors, short):
-    """Put max over z of k(x, z) - factor(x, y) k(y, z) into ``short``, for x in low .. high."""
+    """Set short[x, y] to max over z of k(x, z) - factors[x, y] k(y, z), for low <= x < high."""
     n, m = matrix.shape
     for x in range(low, high):
         for y in range(n):

@@ -1,4 +1,4 @@
-"""Make a matrix that is private up to a solver's tolerance private to the last digit."""
+"""Repair a matrix that is private up to the tolerance of a solver: make every ratio hold."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from whereish.errors import GuaranteeError
-from whereish.parallel import share
+from whereish.parallel import parallel_for
 from whereish.places import Array
 
-# An output that no place reports with at least this probability is never reported at all.
+# An output whose probability is below this for every place is removed.
 UNUSED = 1e-10
-# Broken ratios are a matter of a solver's last digits. More than this is a wrong answer.
+# A solver breaks ratios in the last digits only. A larger mix means that its answer is wrong.
 LARGEST_MIX = 0.01
-# exp() overflows beyond this; asking for a smaller ratio than allowed is only stricter.
+# exp() overflows beyond this. A smaller limit on the ratio is stricter, so it is safe.
 _LARGEST_EXPONENT = 700.0
-_MANY = 10**8  # ratios, from which on compiled code is worth its start
+_MANY = 10**8  # ratios, from which compiled code is faster in spite of its start-up time
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,21 +28,25 @@ class Repaired:
 
 
 def repair(matrix: Array, epsilon: float, metric: Array) -> Repaired:
-    """Return the nearest mixture with the uniform mechanism that is private.
+    """Return a private matrix near to one that is private up to the tolerance of a solver.
 
     Solvers satisfy their constraints to about 1e-9, so a probability that must be small but
-    positive comes back zero, or below. First: negative entries become zero, outputs that are
-    not really used are emptied for ALL inputs, every column is lifted to the smallest private
-    one above it, k(x, z) = max over x' of exp(-eps d(x, x')) k(x', z), and rows are divided by
-    their sums. What that leaves broken is relative to the probabilities themselves. Then
-    K' = (1 - l) K + l U, with U uniform over the m outputs in use: a shortfall
-    t = k(x, z) - exp(eps d) k(x', z) > 0 is covered when l / m (exp(eps d) - 1) >= (1 - l) t.
-    The smallest such l is taken. The proof is in docs/proofs/repair.md.
+    positive may be zero or negative. The steps:
+
+    1. Negative entries become zero. Outputs below `UNUSED` for all inputs are removed.
+    2. Every column is lifted to the smallest private one above it: the new k(x, z) is the largest
+       exp(-eps d(x, x')) k(x', z) over x'. Rows are divided by their sums. A ratio that is broken
+       now is broken relative to the probabilities themselves.
+    3. K' = (1 - l) K + l U, with U uniform over the m outputs in use. A shortfall
+       t = k(x, z) - exp(eps d) k(x', z) > 0 is covered if l / m (exp(eps d) - 1) >= (1 - l) t.
+       The smallest such l is taken.
+
+    The proof is in docs/proofs/repair.md.
 
     Raises
     ------
     GuaranteeError
-        If more than `LARGEST_MIX` would have to be mixed in: that is no rounding.
+        If l is above `LARGEST_MIX`: rounding does not explain that.
     """
     clean = np.where(matrix > 0, matrix, 0.0)
     used = clean.max(axis=0) >= UNUSED
@@ -58,7 +62,7 @@ def repair(matrix: Array, epsilon: float, metric: Array) -> Repaired:
         near = float(metric[metric > 0].min()) if (metric > 0).any() else 0.0
         raise GuaranteeError(
             f"the matrix is too far from private at epsilon {epsilon:g}: {mix:.1%} of it would "
-            f"have to be replaced by chance (the closest places are {near:g} apart)"
+            f"have to be replaced by the uniform mechanism (the closest places are {near:g} apart)"
         )
     if mix > 0:
         clean = (1 - mix) * clean + mix / used.sum()
@@ -68,18 +72,18 @@ def repair(matrix: Array, epsilon: float, metric: Array) -> Repaired:
 
 
 def _lifted(matrix: Array, epsilon: float, metric: Array) -> Array:
-    shrink = np.exp(-epsilon * metric)
+    decay = np.exp(-epsilon * metric)
     if len(matrix) * matrix.size >= _MANY:
         from whereish.release.compiled_repair import lift
 
         lifted = np.empty_like(matrix)
-        share(lift, len(matrix), matrix, shrink, lifted)
+        parallel_for(lift, len(matrix), matrix, decay, lifted)
         return lifted
-    return np.stack([(row[:, None] * matrix).max(axis=0) for row in shrink])
+    return np.stack([(row[:, None] * matrix).max(axis=0) for row in decay])
 
 
 def _needed_mix(matrix: Array, epsilon: float, metric: Array, outputs: int) -> float:
-    # Room for the rounding of the mixing itself and of whoever checks it.
+    # A margin for the rounding of the mixture and of the check that follows.
     exponents = epsilon * metric
     exponents = np.clip(exponents - 1e-14 * (4 + 2 * exponents), 0.0, _LARGEST_EXPONENT)
     factors = np.exp(exponents)
@@ -90,7 +94,7 @@ def _needed_mix(matrix: Array, epsilon: float, metric: Array, outputs: int) -> f
         from whereish.release.compiled_repair import shortfalls
 
         short = np.empty_like(factors)
-        share(shortfalls, len(matrix), matrix, factors, short)
+        parallel_for(shortfalls, len(matrix), matrix, factors, short)
         np.fill_diagonal(short, 0.0)
         return float((short / (short + growth)).max())
     for x, row in enumerate(matrix):

@@ -1,8 +1,8 @@
-"""Draw reports from released integers, with the operating system's randomness.
+"""Draw reports from the released counts, with the randomness of the operating system.
 
-One uniform 63-bit integer a report, compared with the cumulative counts of a row. Every comparison
-is made: how long it takes does not depend on what is drawn. There is no state to be copied by a
-fork or to be guessed, and no fallback: without entropy there is an error.
+A report takes one uniform 63-bit integer, which is compared with all cumulative counts of a row: so
+the time does not depend on the result. There is no state that a fork could copy or an attacker
+could guess, and no fallback: without entropy there is an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _AT_ONCE = 1 << 16
 
 
 def cumulative(counts: Counts) -> Counts:
-    """Return the running sums of each row, outputs x inputs; the last is 2^63."""
+    """Return the cumulative counts of each row, (outputs, inputs); the last ones are 2^63."""
     sums: Counts = np.ascontiguousarray(np.cumsum(counts, axis=1, dtype=np.uint64).T)
     sums.flags.writeable = False
     return sums
@@ -31,7 +31,7 @@ def uniform(size: int, rng: np.random.Generator | None = None) -> Counts:
     Raises
     ------
     WhereishError
-        If the operating system has no randomness to give.
+        If the operating system has no randomness.
     """
     if rng is not None:
         return rng.integers(0, TOTAL, size=size, dtype=np.uint64)
@@ -39,7 +39,7 @@ def uniform(size: int, rng: np.random.Generator | None = None) -> Counts:
         noise = os.urandom(8 * size)
     except (OSError, NotImplementedError) as wrong:
         raise WhereishError(
-            f"nothing was drawn: the operating system has no randomness to give ({wrong})"
+            f"no report was drawn: the operating system has no randomness ({wrong})"
         ) from None
     drawn: Counts = np.frombuffer(noise, dtype="<u8") >> np.uint64(1)
     return drawn
@@ -48,14 +48,14 @@ def uniform(size: int, rng: np.random.Generator | None = None) -> Counts:
 def draw(
     sums: Counts, rows: NDArray[np.int64], rng: np.random.Generator | None = None
 ) -> NDArray[np.int64]:
-    """Draw a report for each of these rows (inputs by number).
+    """Draw a report for each of these rows, which are indices of inputs.
 
     Parameters
     ----------
     sums
-        What `cumulative` returned.
+        The result of `cumulative`.
     rng
-        For studies only: reports that can be repeated can be undone.
+        A seeded generator, for studies only: its reports can be reproduced, so they protect nobody.
     """
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a numpy Generator, got {type(rng).__name__}")
@@ -66,6 +66,6 @@ def draw(
         drawn = uniform(len(at), rng)
         same = bool((at == at[0]).all())
         for column in sums:
-            # One more for every running sum that is not above what was drawn.
+            # The index of the report is the number of cumulative counts at or below the draw.
             here += drawn >= (column[at[0]] if same else column[at])
     return reports

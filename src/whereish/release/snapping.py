@@ -1,4 +1,4 @@
-"""From where somebody is to a row of the mechanism: the nearest place, and what is outside."""
+"""Snap true locations to the nearest place, and find those outside the area."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ OUTSIDE = ("error", "nearest", "planar-laplace")
 
 @dataclass(frozen=True, eq=False)
 class Reports:
-    """What is reported, and how it came about.
+    """Drawn reports.
 
     Attributes
     ----------
     outputs
-        The numbers of the places that are reported; -1 for a point outside that was given planar
-        Laplace noise instead.
+        The indices of the reported places; -1 for a point outside the area that was reported with
+        planar Laplace noise instead.
     xy
         (n, 2) km in the plane of the places.
     latlon
         (n, 2) degrees, where the places lie on the earth.
     snapped_km
-        How far each point was from the place that stood for it; 0 for a place given by number.
-        It says something of where somebody is: it is not for passing on.
+        The distance of each point to the place that it snapped to; 0 for a place given by index.
+        It depends on the true location: do not pass it on.
     outside
         Which points were outside the area of the places.
     seeded
@@ -52,8 +52,8 @@ class Reports:
 
 
 @dataclass(frozen=True, eq=False)
-class Located:
-    """Which place stands for each point, how far away it is, and whether that is outside."""
+class Snapped:
+    """The place that each point snaps to, its distance, and whether the point is outside."""
 
     rows: NDArray[np.int64]
     xy: Array
@@ -61,52 +61,52 @@ class Located:
     outside: NDArray[np.bool_]
 
 
-def locate(places: Places, at: Any) -> Located:
-    """Find the place that stands for each of some points, or take places by number.
+def snap(places: Places, at: Any) -> Snapped:
+    """Return the nearest place of each point, or places by index.
 
     Parameters
     ----------
     at
-        An integer, or integers: places by number. A tuple of two numbers, or (n, 2) points:
-        degrees of latitude and longitude for places on the earth, km in the plane for others.
+        An integer or several: indices of places. A tuple of two numbers, or (n, 2) points:
+        latitude and longitude in degrees for places on the earth, otherwise km in the plane.
     """
     try:
-        given = np.asarray(at)
+        values = np.asarray(at)
     except ValueError:
-        given = np.empty(0, dtype=object)
+        values = np.empty(0, dtype=object)
     point = isinstance(at, tuple) and len(at) == 2  # (48, 2) is a point, [48, 2] two places
-    if given.dtype.kind in "iu" and given.ndim <= 1 and not point:
-        rows = given.reshape(-1).astype(np.int64)
+    if values.dtype.kind in "iu" and values.ndim <= 1 and not point:
+        rows = values.reshape(-1).astype(np.int64)
         if len(rows) == 0 or rows.min() < 0 or rows.max() >= len(places):
             raise InputError(f"at must be the number of a place, from 0 to {len(places) - 1}")
         inside = np.zeros(len(rows), dtype=bool)
-        return Located(rows, places.xy[rows], np.zeros(len(rows)), inside)
-    shaped = given.shape == (2,) or (given.ndim == 2 and given.shape[1] == 2)
-    if given.dtype.kind not in "fiu" or not shaped or given.size == 0:
+        return Snapped(rows, places.xy[rows], np.zeros(len(rows)), inside)
+    shaped = values.shape == (2,) or (values.ndim == 2 and values.shape[1] == 2)
+    if values.dtype.kind not in "fiu" or not shaped or values.size == 0:
         raise InputError("at must be the number of a place, or points of two coordinates each")
     try:
-        points = as_numbers("at", given.reshape(-1, 2), (None, 2))
+        points = as_numbers("at", values.reshape(-1, 2), (None, 2))
         xy = points if places.plane is None else places.plane.to_xy(points)
     except InputError:
-        # No message holds a number of it: it is where somebody is.
+        # The message must not contain the numbers: they are the true location.
         raise InputError(
             "at must be latitude from -90 to 90 and longitude from -180 to 180 degrees, in this "
             "order, or finite km in a plane"
         ) from None
     away, rows = places.tree.query(xy)
-    return Located(rows.astype(np.int64), xy, away, away > places.reach_km * (1 + 1e-9))
+    return Snapped(rows.astype(np.int64), xy, away, away > places.largest_snap_km * (1 + 1e-9))
 
 
 def check_outside(
-    located: Located, places: Places, outside: str, choices: tuple[str, ...] = OUTSIDE
+    snapped: Snapped, places: Places, outside: str, choices: tuple[str, ...] = OUTSIDE
 ) -> None:
-    """Raise InputError if there are points outside and the policy does not say what to do."""
+    """Raise InputError if points are outside the area and the policy is "error"."""
     if not isinstance(outside, str) or outside not in choices:
         raise InputError(f"outside must be one of {', '.join(choices)}, got {described(outside)}")
-    if outside == "error" and located.outside.any():
-        count = int(located.outside.sum())
+    if outside == "error" and snapped.outside.any():
+        count = int(snapped.outside.sum())
         raise InputError(
-            f"{count} of {len(located.rows)} points must be inside the area, within "
-            f"{places.reach_km:.3g} km of a place, and are not; outside can be "
-            f"{' or '.join(choices[1:])}, which says what to report for them"
+            f"{count} of {len(snapped.rows)} points must be inside the area, within "
+            f"{places.largest_snap_km:.3g} km of a place, and are not; to report them anyway, set "
+            f"outside to {' or '.join(choices[1:])}"
         )

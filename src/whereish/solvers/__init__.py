@@ -1,4 +1,4 @@
-"""HOW: solvers for the programs. Every name goes through `solve`."""
+"""HOW: solvers for the linear programs. `solve` and `attempts` find a solver by its name."""
 
 from __future__ import annotations
 
@@ -66,15 +66,25 @@ _FAMILIES = {"highs": highs.solve, "glpk": glpk.solve}
 
 
 def compile_seconds() -> float:
-    """Return how long compiling has taken in this process so far; 0 where nothing was compiled."""
-    # What compiles is imported where it is used, and counts from then on.
+    """Return the seconds that this process has spent on compilation so far."""
+    # The compiled modules are imported at their first use.
     compiling = sys.modules.get("whereish.solvers.structured.compiling")
     return 0.0 if compiling is None else float(compiling.CLOCK.total)
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What a solver says: values of the variables, and who found them how fast."""
+    """The answer of a solver.
+
+    Attributes
+    ----------
+    values, objective
+        The values of the variables of the primal program, and its optimum.
+    solver, form
+        The solver, and whether it solved the "primal" or the "dual" program.
+    seconds
+        How long it took.
+    """
 
     values: Array
     objective: float
@@ -84,7 +94,7 @@ class Solution:
 
 
 def check_solver(solver: str, form: str | None, time_limit_s: float | None = None) -> None:
-    """Raise InputError unless solver and form have these names and there is time."""
+    """Raise InputError unless solver, form and time limit are valid and go together."""
     if time_limit_s is not None:
         as_number("time_limit_s", time_limit_s, unit="seconds")
     if not isinstance(solver, str) or solver not in SOLVERS:
@@ -106,16 +116,16 @@ def solve(
     Parameters
     ----------
     solver
-        One of `SOLVERS`. "auto" is HiGHS' dual simplex on the dual program, and, should that
-        fail, the other ways in `AUTO`.
+        One of `SOLVERS`. "auto" is the dual simplex of HiGHS on the dual program and, if that
+        fails, the other attempts in `AUTO`.
     form
-        "primal" solves the program as it stands, "dual" its dual (Appendix B), where the values
-        asked for are the multipliers of the rows. By default primal, unless "auto" chooses.
+        "primal" solves the program itself, "dual" its dual (Appendix B of the paper), whose row
+        multipliers are the values. By default "primal", except with "auto".
 
     Raises
     ------
     SolveError
-        If the solver fails, runs out of time or returns nonsense, in its own words.
+        If the solver fails, exceeds the time limit or returns values that are no numbers.
     """
     return next(attempts(program, solver, form, time_limit_s))
 
@@ -126,9 +136,10 @@ def attempts(
     form: str | None = None,
     time_limit_s: float | None = None,
 ) -> Iterator[Solution]:
-    """Solve a linear program, again in another way whenever the answer turns out not to do.
+    """Yield solutions of a linear program, each by another attempt in `AUTO`.
 
-    A named solver has one attempt, "auto" as many as there are ways in `AUTO` and time is left.
+    A caller that cannot use a solution takes the next one. A named solver has one attempt; "auto"
+    has those in `AUTO`, as long as there is time.
     """
     check_solver(solver, form, time_limit_s)
     if solver == "structured":

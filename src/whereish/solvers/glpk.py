@@ -1,8 +1,8 @@
-"""GLPK, the paper's own library, through swiglpk: an optional extra for comparisons.
+"""GLPK, the solver of the paper, through swiglpk: an optional extra for comparisons.
 
-GLPK cannot be interrupted, its interior point has no time limit, and on some errors it ends
-the process. So it runs in a process of its own: ``python -m whereish.solvers.glpk`` reads a
-program on standard input and writes the answer on standard output.
+GLPK cannot be interrupted, its interior-point method has no time limit, and on some errors it ends
+the process. So it runs in a subprocess: ``python -m whereish.solvers.glpk`` reads a program from
+standard input and writes the solution to standard output.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from whereish.programs import LinearProgram
 
 
 def solve(program: LinearProgram, method: str, time_limit_s: float | None) -> tuple[Array, Array]:
-    """Solve a program and return its values and the multipliers of its rows."""
+    """Solve a program; return the values of its variables and the multipliers of its rows."""
     if find_spec("swiglpk") is None:
         raise InputError(
             f"solver glpk-{method} needs the package swiglpk, which is not installed: "
             "pip install 'whereish[glpk]'"
         )
     matrix = program.matrix.tocoo()
-    parcel = io.BytesIO()
+    packed = io.BytesIO()
     np.savez(
-        parcel,
+        packed,
         method=np.array(method),
         cost=program.cost,
         right=program.right,
@@ -43,7 +43,7 @@ def solve(program: LinearProgram, method: str, time_limit_s: float | None) -> tu
     try:
         done = subprocess.run(
             [sys.executable, "-m", "whereish.solvers.glpk"],
-            input=parcel.getvalue(),
+            input=packed.getvalue(),
             capture_output=True,
             timeout=time_limit_s,
             check=False,
@@ -54,8 +54,8 @@ def solve(program: LinearProgram, method: str, time_limit_s: float | None) -> tu
             "constraints: allow more time, or a larger dilation"
         ) from None
     if done.returncode != 0:
-        words = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        raise SolveError(f"glpk-{method} ended with {words[-1]!r}: try another solver or form")
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        raise SolveError(f"glpk-{method} ended with {lines[-1]!r}: try another solver or form")
     answer = np.load(io.BytesIO(done.stdout))
     return answer["values"], answer["multipliers"]
 
@@ -65,13 +65,13 @@ def _child() -> int:  # pragma: no cover - runs in its own process
 
     import swiglpk as glpk
 
-    # GLPK talks on standard output, which here belongs to the answer.
+    # GLPK prints to standard output, which must hold nothing but the solution.
     answer_to = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    parcel = np.load(io.BytesIO(sys.stdin.buffer.read()))
-    problem = _problem(glpk, parcel)
-    method = str(parcel["method"])
-    rows, columns = len(parcel["right"]), len(parcel["cost"])
+    packed = np.load(io.BytesIO(sys.stdin.buffer.read()))
+    problem = _problem(glpk, packed)
+    method = str(packed["method"])
+    rows, columns = len(packed["right"]), len(packed["cost"])
     if method == "ipm":
         code = glpk.glp_interior(problem, None)
         status, done = glpk.glp_ipt_status(problem), glpk.GLP_OPT
@@ -98,22 +98,25 @@ def _child() -> int:  # pragma: no cover - runs in its own process
     return 0
 
 
-def _problem(glpk: Any, parcel: Any) -> Any:  # pragma: no cover - runs in its own process
-    rows, columns = len(parcel["right"]), len(parcel["cost"])
+def _problem(glpk: Any, packed: Any) -> Any:  # pragma: no cover - runs in its own process
+    rows, columns = len(packed["right"]), len(packed["cost"])
     problem = glpk.glp_create_prob()
     glpk.glp_add_rows(problem, rows)
     glpk.glp_add_cols(problem, columns)
-    for i, (right, equal) in enumerate(zip(parcel["right"], parcel["equal"], strict=True)):
+    for i, (right, equal) in enumerate(zip(packed["right"], packed["equal"], strict=True)):
         kind = glpk.GLP_FX if equal else glpk.GLP_LO
         glpk.glp_set_row_bnds(problem, i + 1, kind, float(right), float(right))
-    for j, (cost, free) in enumerate(zip(parcel["cost"], parcel["free"], strict=True)):
+    for j, (cost, free) in enumerate(zip(packed["cost"], packed["free"], strict=True)):
         glpk.glp_set_col_bnds(problem, j + 1, glpk.GLP_FR if free else glpk.GLP_LO, 0.0, 0.0)
         glpk.glp_set_obj_coef(problem, j + 1, float(cost))
-    count = len(parcel["value"])
+    count = len(packed["value"])
     row, column = glpk.intArray(count + 1), glpk.intArray(count + 1)
     value = glpk.doubleArray(count + 1)
     entries = zip(
-        parcel["row"].tolist(), parcel["column"].tolist(), parcel["value"].tolist(), strict=True
+        packed["row"].tolist(),
+        packed["column"].tolist(),
+        packed["value"].tolist(),
+        strict=True,
     )
     for k, (i, j, v) in enumerate(entries, start=1):
         row[k], column[k], value[k] = i + 1, j + 1, v

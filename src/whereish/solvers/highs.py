@@ -12,8 +12,8 @@ from whereish.places import Array
 from whereish.programs import LinearProgram
 
 _TOLERANCES = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
-# Tighter than HiGHS' own 1e-7: the repair of a matrix costs as much as its worst broken ratio.
-# The interior point gives up on 1e-10; its crossover to a vertex makes up for that.
+# Tighter than the default 1e-7: the cost of the repair is that of the worst broken ratio.
+# The interior-point method fails at 1e-10; the crossover to a vertex makes up for that.
 OPTIONS: dict[str, dict[str, Any]] = {
     "ipm": {"solver": "ipx", "run_crossover": "on", **dict.fromkeys(_TOLERANCES, 1e-9)},
     "dual-simplex": {
@@ -30,13 +30,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def solve(program: LinearProgram, method: str, time_limit_s: float | None) -> tuple[Array, Array]:
-    """Solve a program and return its values and the multipliers of its rows.
+    """Solve a program; return the values of its variables and the multipliers of its rows.
 
     Ctrl-C stops HiGHS and is then raised as usual.
     """
     try:
         import highspy
-    except ImportError:  # pragma: no cover - highspy is a dependency, but people prune
+    except ImportError:  # pragma: no cover - highspy is a dependency, but may be removed
         raise InputError(
             f"solver highs-{method} needs the package highspy: pip install highspy"
         ) from None
@@ -45,7 +45,7 @@ def solve(program: LinearProgram, method: str, time_limit_s: float | None) -> tu
     settings = {
         "output_flag": False,
         "small_matrix_value": 1e-12,
-        "simplex_scale_strategy": 0,  # rows come balanced; its own scaling loses digits
+        "simplex_scale_strategy": 0,  # rows are scaled already; scaling twice loses digits
         **OPTIONS[method],
         **({} if time_limit_s is None else {"time_limit": float(time_limit_s)}),
     }
@@ -54,21 +54,21 @@ def solve(program: LinearProgram, method: str, time_limit_s: float | None) -> tu
     highs.passModel(_model(highspy, program))
     _run(highs)
     if method == "ipm" and highs.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-        # The vertex that crossover found, to the same last digits as the simplex methods.
+        # Polish the vertex of the crossover to the tolerance of the simplex methods.
         highs.setOptionValue("solver", "simplex")
         for name in _TOLERANCES:
             highs.setOptionValue(name, 1e-10)
         _run(highs)
 
     status = highs.getModelStatus()
-    words = highs.modelStatusToString(status)
+    status_text = highs.modelStatusToString(status)
     if status == highspy.HighsModelStatus.kTimeLimit:
         raise SolveError(
             f"highs-{method} ran out of its {time_limit_s:g} s on {program.constraints:,} "
             "constraints: allow more time, or a larger dilation"
         )
     if status != highspy.HighsModelStatus.kOptimal:
-        raise SolveError(f"highs-{method} ended with {words!r}: try another solver or form")
+        raise SolveError(f"highs-{method} ended with {status_text!r}: try another solver or form")
     solution = highs.getSolution()
     return np.array(solution.col_value), np.array(solution.row_dual)
 
@@ -90,7 +90,7 @@ def _model(highspy: Any, program: LinearProgram) -> Any:
 
 
 def _run(highs: Any) -> None:
-    # HiGHS does not hear Ctrl-C, so it works in a thread of its own while this one listens.
+    # HiGHS ignores Ctrl-C, so it runs in another thread while this one waits for the signal.
     highs.HandleUserInterrupt = True
     worker = Thread(target=highs.run, daemon=True)
     worker.start()

@@ -1,4 +1,4 @@
-"""PROOF: measurements as functions that return rows; the paper's evaluation."""
+"""Studies: comparisons of mechanisms, and the evaluation of the paper, as rows of tables."""
 
 from whereish.studies.claims import Claim, claims
 from whereish.studies.compare import Row, compare, measure

@@ -1,4 +1,4 @@
-"""The figures of the evaluation, drawn from rows and from nothing else."""
+"""The figures of the evaluation, drawn from the rows of its tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from whereish.plotting.pictures import new_figure
 from whereish.studies.evaluation import LAPLACE, OPT_PRIV, OPTIMAL
 from whereish.studies.runs import Row
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart.
+# The palette of Okabe and Ito, which is safe for colour-blind readers.
 _COLOURS = {
     OPTIMAL: "#0072B2", OPT_PRIV: "#E69F00", LAPLACE: "#D55E00",
     f"{LAPLACE} + remap": "#CC79A7", "tight constraints": "#56B4E9",
@@ -24,19 +24,19 @@ _SHOWN = 10
 
 
 def chart(kind: str, tables: dict[str, list[Row]]) -> dict[str, bytes] | None:
-    """Draw a figure as PNG and PDF; None if there are no rows for it."""
+    """Draw a figure as PNG and PDF; None if its tables have no rows."""
     draw, needs = CHARTS[kind]
     if not all(tables.get(name) for name in needs):
         return None
     figure = draw(*(tables[name] for name in needs))
-    made = {}
+    files = {}
     for ending in ("png", "pdf"):
         stream = io.BytesIO()
-        # Without dates and versions inside, the same rows make the same bytes.
-        about = {"CreationDate": None} if ending == "pdf" else {"Software": None}
-        figure.savefig(stream, format=ending, metadata=about)
-        made[ending] = stream.getvalue()
-    return made
+        # Without a date and a version in the file, the same rows give the same bytes.
+        metadata = {"CreationDate": None} if ending == "pdf" else {"Software": None}
+        figure.savefig(stream, format=ending, metadata=metadata)
+        files[ending] = stream.getvalue()
+    return files
 
 
 def _figure_1(rows: list[Row]) -> Any:
@@ -284,7 +284,7 @@ def _repeated(rows: list[Row]) -> Any:
     return figure
 
 
-# What is drawn, from which tables.
+# The function that draws each figure, and the tables that it needs.
 CHARTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "figure 1": (_figure_1, ("figure 1",)),
     "figure 2": (_figure_2, ("figure 2",)),

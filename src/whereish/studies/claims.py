@@ -1,4 +1,4 @@
-"""What the paper says of its figures, as statements about rows that hold or do not."""
+"""The claims of Section 4 of the paper, checked on the rows of an evaluation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHER = "On other data: "
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper's, whether it holds here, and by how much or where not."""
+    """A claim of the paper, whether it holds for these rows, and the numbers behind that."""
 
     name: str
     holds: bool
@@ -25,23 +25,23 @@ class Claim:
 
 
 def claims(tables: dict[str, list[Row]]) -> list[Claim]:
-    """Check what Section 4 claims on the rows of a run."""
-    made = []
-    for privacy, loss, where in (("figure 3", "figure 4", ""), ("figure 6", "figure 7", _OTHER)):
+    """Check the claims of Section 4 on the rows of a run."""
+    checked = []
+    for privacy, loss, prefix in (("figure 3", "figure 4", ""), ("figure 6", "figure 7", _OTHER)):
         found = []
         if tables.get(privacy):
             found += [_tie(tables[privacy]), *_not_beaten(tables[privacy])]
         if tables.get(loss):
             found.append(_less_loss(tables[loss]))
-        made += [replace(claim, name=where + claim.name) for claim in found]
+        checked += [replace(claim, name=prefix + claim.name) for claim in found]
     tried = {row["dilation"] for row in tables.get("figure 5a", [])}
     if 1.0 in tried and len(tried) > 1:
-        made.append(_slowly(tables["figure 5a"]))
-    return made
+        checked.append(_slowly(tables["figure 5a"]))
+    return checked
 
 
 def _tie(rows: list[Row]) -> Claim:
-    """Both are optimal for the prior they were built for, so both have the same error."""
+    """Both mechanisms are optimal for the all-day prior, so both have the same adversary error."""
     errors = {
         (r["user"], r["mechanism"]): r["adversary_error_km"] for r in rows if r["period"] == ALL_DAY
     }
@@ -58,8 +58,8 @@ def _tie(rows: list[Row]) -> Claim:
 
 
 def _not_beaten(rows: list[Row]) -> list[Claim]:
-    """Under the other priors the optimal mechanism's median is at least the others'."""
-    made = []
+    """Under the other priors, the optimal mechanism has the largest median adversary error."""
+    checked = []
     for period in dict.fromkeys(r["period"] for r in rows if r["period"] != ALL_DAY):
         median = {
             name: float(np.median([
@@ -69,16 +69,16 @@ def _not_beaten(rows: list[Row]) -> list[Claim]:
             for name in (OPTIMAL, OPT_PRIV, LAPLACE)
         }  # fmt: skip
         worst = max(median[OPT_PRIV], median[LAPLACE])
-        told = ", ".join(f"{name} {value:.3f} km" for name, value in median.items())
-        made.append(
+        medians = ", ".join(f"{name} {value:.3f} km" for name, value in median.items())
+        checked.append(
             Claim(
                 f"Under the {period} prior, the optimal mechanism's median privacy is at least "
                 "the others'.",
                 bool(median[OPTIMAL] >= worst),
-                told,
+                medians,
             )
         )
-    return made
+    return checked
 
 
 def _less_loss(rows: list[Row]) -> Claim:
@@ -94,7 +94,7 @@ def _less_loss(rows: list[Row]) -> Claim:
 
 
 def _slowly(rows: list[Row]) -> Claim:
-    """The loss on a spanner exceeds the exact one by a smaller share than ways are longer."""
+    """The relative extra loss of a spanner is smaller than its dilation minus 1."""
     exact = {r["user"]: r["quality_loss_km"] for r in rows if r["dilation"] == 1}
     base = np.median(list(exact.values())) if exact else np.nan
     losses: dict[float, list[float]] = {}
@@ -103,9 +103,9 @@ def _slowly(rows: list[Row]) -> Claim:
     medians = {d: float(np.median(losses[d])) for d in sorted(losses) if d > 1}
     worst = max(medians, key=lambda dilation: medians[dilation] / base - dilation, default=1.0)
     shown = sorted({*list(medians)[:4], worst})
-    told = ", ".join(f"{medians[d]:.3f} km at {d:g}" for d in shown)
+    listed = ", ".join(f"{medians[d]:.3f} km at {d:g}" for d in shown)
     return Claim(
         "The quality loss grows slowly with the dilation: in the median by less than the dilation.",
         bool(medians and medians[worst] / base < worst),
-        f"{base:.3f} km exact, {told}",
+        f"{base:.3f} km exact, {listed}",
     )

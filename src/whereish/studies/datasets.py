@@ -1,4 +1,4 @@
-"""The people an evaluation is about: GeoLife's, T-Drive's taxis, or the synthetic city's."""
+"""The people of an evaluation: GeoLife, taxis of T-Drive, or a synthetic city."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from whereish.profiles import (
 from whereish.traces import open_traces
 
 DATASETS = ("synthetic", "geolife", "t-drive")
-BEIJING = (39.68, 116.08, 40.18, 116.72)  # what the 6th Ring Road encloses
+BEIJING = (39.68, 116.08, 40.18, 116.72)  # the area inside the 6th Ring Road
 _BEIJING_ZONE = "Asia/Shanghai"
 _SHARE_OF_TAXIS = 0.05
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which people, and what makes them a cohort: the paper's values unless told otherwise.
+    """The choice of a data set, and the parameters of its cohort; by default those of the paper.
 
     Attributes
     ----------
     dataset, data
-        One of `DATASETS`, and the folder it is in.
+        One of `DATASETS`, and its folder.
     users
-        How many people the synthetic city has, or how many taxis are drawn (5 % if not given).
+        The number of people of the synthetic city, or of taxis that are drawn (by default 5 %).
     days, seed
         Of the synthetic city; the seed also draws the taxis.
     places, top, at_least, window_days, cell_km, periods
@@ -71,20 +71,20 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """A cohort to evaluate, with what it was made of.
+    """A cohort to evaluate, and the data that it was made of.
 
     Attributes
     ----------
     cohort
         People on the same places.
     title
-        What they are, in words.
+        A description of the people.
     recipe
-        What makes them the same people again, as JSON.
+        What the cohort depends on, as JSON: the same recipe gives the same people.
     visits, choice
-        What the cohort was made of, and how it was chosen.
+        The visits that the cohort was made of, and the choice.
     twin
-        Other people, on whom the comparison is made again, as the paper does on T-Drive.
+        A second cohort, for which the comparison is repeated, as the paper does for T-Drive.
     """
 
     cohort: Cohort
@@ -95,20 +95,20 @@ class People:
     twin: Cohort | None = None
 
     def sizes(self, sizes: tuple[int, ...]) -> dict[int, Profile]:
-        """Return one person's profile on as many places as asked for, for each size there is."""
+        """Return the profile of one person on each number of places that the data allow."""
         found = {}
         for size in sizes:
             cohort = self.cohort
             if size != len(cohort.places):
                 cohort = _cohort(self.visits, replace(self.choice, places=size))
-            # Somebody whose all-day prior is as skewed as most people's.
+            # A person whose all-day prior has the median skew.
             if len(cohort.places) == size:
                 found[size] = cohort.profile(_typical(cohort))
         return found
 
 
 def load_people(choice: Choice, *, progress: Any = None, cache: Path | None = None) -> People:
-    """Read or make up the people of a choice."""
+    """Read or generate the people of a choice."""
     if choice.dataset == "synthetic":
         return _synthetic(choice)
     if choice.data is None:
@@ -131,12 +131,12 @@ def _synthetic(choice: Choice) -> People:
     city = SyntheticCity(users=choice.users or 100, days=choice.days, seed=choice.seed)
     title = f"a synthetic city of {city.users} people, {city.days} days each"
     recipe = ["city", city.users, city.days, city.seed]
-    visits = _lived(city, choice)
-    twin = _cohort(_lived(replace(city, seed=city.seed + 1), choice), choice)
+    visits = _city_visits(city, choice)
+    twin = _cohort(_city_visits(replace(city, seed=city.seed + 1), choice), choice)
     return People(_cohort(visits, choice), title, recipe, visits, choice, twin)
 
 
-def _lived(city: SyntheticCity, choice: Choice) -> Visits:
+def _city_visits(city: SyntheticCity, choice: Choice) -> Visits:
     import polars as pl
 
     cells = SquareCells.over(*city.area, choice.cell_km)
@@ -151,7 +151,7 @@ def _cohort(visits: Visits, choice: Choice) -> Cohort:
 
 
 def _some_taxis(choice: Choice) -> list[str]:
-    """Draw some of the taxis at random, as Section 4.4 does: a file a taxi."""
+    """Draw some of the taxis at random, as in Section 4.4; there is a file for each taxi."""
     taxis = sorted(
         {file for _, files in open_traces(choice.data or "", "t-drive").groups for file in files}
     )
@@ -162,7 +162,7 @@ def _some_taxis(choice: Choice) -> list[str]:
 
 
 def _typical(cohort: Cohort) -> str:
-    """Return the person whose prior is as skewed as the median person's."""
+    """Return the person whose prior is nearest to the median skew, the sum of squares."""
     skew = {user: float((cohort.priors[user][ALL_DAY] ** 2).sum()) for user in cohort.users}
     middle = float(np.median(list(skew.values())))
     return min(skew, key=lambda user: (abs(skew[user] - middle), user))

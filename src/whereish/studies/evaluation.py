@@ -1,7 +1,7 @@
-"""Section 4 of the paper as rows: what each figure and table shows, a function each.
+"""Section 4 of the paper as rows: one function for each figure.
 
-`Design` holds the parameters with the paper's values; `evaluation_parts` lists the work. Nothing
-here draws or writes.
+`Design` has the parameters, with the values of the paper; `evaluation_parts` lists the work.
+`charts` draws the figures, and `paper` writes the files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ OPTIMAL, OPT_PRIV, LAPLACE = "optimal", "Shokri et al.", "planar Laplace"
 _BATCH = 8
 _MANY_REPORTS = (1, 2, 4, 8, 16, 32, 64)
 _DRAWS = 200
-# Who is always at one place loses nothing, and no noise loses nothing, too.
+# The optimal mechanism of a person who is always at one place has no loss. At this epsilon, planar
+# Laplace has almost none.
 _NOTHING_KM, _NEXT_TO_NO_NOISE = 1e-9, 200.0
 
 
@@ -47,15 +48,15 @@ class Design:
     Attributes
     ----------
     epsilon, dilation
-        Of the mechanism that is compared with the others (Section 4.2).
+        The mechanism that is compared with others (Section 4.2); epsilon is per km.
     epsilons
-        Levels at which it is compared with planar Laplace (Figure 4).
+        The levels, per km, of the comparison with planar Laplace (Figure 4).
     dilations
-        Dilations at which its loss is measured (Figure 5); 1 is what the paper could not draw.
+        The dilations at which the loss is measured (Figure 5). The paper has no values at 1.
     sizes, table_dilations, time_limit_s
         Of the table of times (Table 1).
     seed
-        For what is drawn at random: who of T-Drive is taken, and reports that are repeated.
+        For the choice of taxis of T-Drive, and for repeated reports.
     """
 
     epsilon: float = 1.07
@@ -100,7 +101,7 @@ def region_map(cohort: Cohort) -> list[Row]:
 
 
 def funnel(cohort: Cohort) -> list[Row]:
-    """Return how many people and points each step left."""
+    """Return the number of people and points after each step of the pipeline."""
     return [
         {"step": step.name, "people": step.users, "points": step.points} for step in cohort.steps
     ]
@@ -109,8 +110,8 @@ def funnel(cohort: Cohort) -> list[Row]:
 def privacy_under_priors(cohort: Cohort, users: Sequence[str], design: Design) -> list[Row]:
     """Return the adversary's error under every prior, at equal quality loss (Figure 3).
 
-    The optimal mechanism on a spanner, Shokri et al.'s and planar Laplace's, all three built for
-    the all-day prior and with the same loss.
+    The three mechanisms (optimal on a spanner, Shokri et al., planar Laplace) are built for the
+    all-day prior and have the same loss.
     """
     priors = [cohort.priors[user][ALL_DAY] for user in users]
     best = optimal_each(cohort.places, priors, design.epsilon, design.dilation)
@@ -131,7 +132,7 @@ def privacy_under_priors(cohort: Cohort, users: Sequence[str], design: Design) -
 
 
 def _under_priors(cohort: Cohort, user: str, name: str, mechanism: Mechanism) -> list[Row]:
-    """Measure a mechanism under the priors of every period, for who knows them and who does not."""
+    """Measure a mechanism under the prior of every period, for two kinds of adversary."""
     prior = cohort.priors[user][ALL_DAY]
     keeps = float(tightest_epsilon(mechanism))
     guess = best_remap(mechanism, prior)
@@ -149,21 +150,21 @@ def _under_priors(cohort: Cohort, user: str, name: str, mechanism: Mechanism) ->
 
 
 def others_under_priors(cohort: Cohort, users: Sequence[str], design: Design) -> list[Row]:
-    """Return the same as `privacy_under_priors` of mechanisms with the same epsilon."""
+    """Return the rows of `privacy_under_priors` for mechanisms with the same epsilon."""
     priors = [cohort.priors[user][ALL_DAY] for user in users]
     exact = optimal_each(cohort.places, priors, design.epsilon)
     shared = _shared(cohort, design.epsilon)
     rows = []
     for user, prior, best in zip(users, priors, exact, strict=True):
-        made = {"optimal, exact": best, **shared}
-        made |= {f"{n} + remap": m.remap(prior) for n, m in shared.items() if n != "exponential"}
-        for name, mechanism in made.items():
+        built = {"optimal, exact": best, **shared}
+        built |= {f"{n} + remap": m.remap(prior) for n, m in shared.items() if n != "exponential"}
+        for name, mechanism in built.items():
             rows += _under_priors(cohort, user, name, mechanism)
     return rows
 
 
 def _shared(cohort: Cohort, epsilon: float) -> dict[str, Mechanism]:
-    """Build the mechanisms that do not depend on a prior, where they exist."""
+    """Build the mechanisms that do not depend on a prior, if they exist."""
     makers: dict[str, Callable[[], Mechanism]] = {
         LAPLACE: lambda: planar_laplace(cohort.places, epsilon),
         "exponential": lambda: exponential(cohort.places, epsilon),
@@ -177,13 +178,13 @@ def _shared(cohort: Cohort, epsilon: float) -> dict[str, Mechanism]:
 
 
 def _error_of(mechanism: Mechanism, guess: NDArray[np.int64], truth: Array) -> float:
-    """Return how far off somebody is who guesses so after each report, whatever is the truth."""
+    """Return the expected error of a fixed guess for each report, under the prior `truth`."""
     apart = euclidean(mechanism.inputs)
     return float(truth @ (mechanism.matrix * apart[:, guess]).sum(axis=1))
 
 
 def loss_at_level(cohort: Cohort, epsilon: float, design: Design) -> list[Row]:
-    """Return everybody's quality loss at a level: optimal, planar Laplace, others (Figure 4)."""
+    """Return the quality loss of every person at a level, for several mechanisms (Figure 4)."""
     users = cohort.users
     priors = [cohort.priors[user][ALL_DAY] for user in users]
     best = optimal_each(cohort.places, priors, epsilon, design.dilation)
@@ -209,7 +210,7 @@ def _loss_row(user: str, name: str, epsilon: float, mechanism: Mechanism, prior:
 
 
 def loss_at_dilation(cohort: Cohort, dilation: float, design: Design) -> list[Row]:
-    """Return everybody's quality loss at a dilation, and the bracket of the optimum (Figure 5a)."""
+    """Return the quality loss of every person at a dilation, with its lower bound (Figure 5a)."""
     users = cohort.users
     priors = [cohort.priors[user][ALL_DAY] for user in users]
     built = optimal_each(cohort.places, priors, design.epsilon, dilation)
@@ -228,8 +229,8 @@ def loss_at_dilation(cohort: Cohort, dilation: float, design: Design) -> list[Ro
 def constraints_at_dilations(cohort: Cohort, design: Design) -> list[Row]:
     """Return constraints, and the largest and mean stretch, at every dilation (Figure 5b).
 
-    Epsilon is divided by the largest stretch, so that of what is allowed between two places only
-    their own stretch over the largest is used: on average ``share_of_epsilon_used``.
+    Epsilon is divided by the largest stretch. So a pair of places uses only a share of its epsilon:
+    its own stretch over the largest, on average ``share_of_epsilon_used``.
     """
     apart, n = euclidean(cohort.places), len(cohort.places)
     rows = []
@@ -245,10 +246,10 @@ def constraints_at_dilations(cohort: Cohort, design: Design) -> list[Row]:
 
 
 def repeated_reports(cohort: Cohort, users: Sequence[str], design: Design) -> list[Row]:
-    """Return how far off the best guess is after k reports from one place, by simulation.
+    """Return the error of the best guess after k reports of one place, by simulation.
 
-    The place is drawn from the prior, the reports from the mechanism, independently; the adversary
-    knows both and uses Bayes' rule. The same report k times over is worth one.
+    The place is drawn from the prior, and the reports independently from the mechanism. The
+    adversary knows both and uses Bayes' rule. To repeat the same report costs no privacy.
     """
     priors = [cohort.priors[user][ALL_DAY] for user in users]
     built = optimal_each(cohort.places, priors, design.epsilon)
@@ -280,7 +281,7 @@ def _each(one: Callable[..., list[Row]], items: list[tuple[str, Array, Mechanism
 
 
 def evaluation_parts(cohort: Cohort, design: Design) -> list[Part]:
-    """List the work on people: every figure, in parts of a few seconds."""
+    """List the parts of all figures, of a few seconds each."""
     parts = [
         Part("funnel", "steps", partial(funnel, cohort), 0.1),
         Part("figure 1", "spanner", grid_of_paris, 0.1),
@@ -307,7 +308,7 @@ def evaluation_parts(cohort: Cohort, design: Design) -> list[Part]:
 
 
 def comparison_parts(cohort: Cohort, design: Design, privacy: str, loss: str) -> list[Part]:
-    """List the work of the comparison with other mechanisms, into tables of these names.
+    """List the parts of the comparison with other mechanisms, for tables of these names.
 
     Figures 3 and 4 for GeoLife, 6 and 7 for T-Drive (Sections 4.2 and 4.4).
     """

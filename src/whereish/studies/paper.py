@@ -1,4 +1,4 @@
-"""The paper's evaluation from people to a report: rows, figures and a page in one folder."""
+"""Run the evaluation of the paper, and write its rows, figures and report to a folder."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ from whereish.studies.report import build_report
 from whereish.studies.runs import MARK, Part, Row, run_parts
 from whereish.studies.timings import timing_parts
 
-_OURS = "run.json"
-
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """All rows of a run by table, what the paper claims of them, and the files written."""
+    """The rows of a run by table, the claims of the paper, and the files that were written."""
 
     tables: dict[str, list[Row]]
     claims: list[Claim]
@@ -37,7 +35,7 @@ class Evaluation:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise InputError unless a folder is new, empty, or of an earlier run."""
+    """Raise InputError unless a folder is new, empty, or that of an earlier run."""
     try:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"output must be a folder, got {folder}")
@@ -59,17 +57,17 @@ def evaluate(
     command: str,
     progress: Callable[[str, float], object] | None = None,
 ) -> Evaluation:
-    """Run what has not been run yet, and write rows, figures and the report.
+    """Run the parts that are missing, and write rows, figures and the report.
 
     Parameters
     ----------
     folder
-        Gets ``report.html``, ``rows/*.csv``, ``figures/*.png`` and ``.pdf``, ``run.json``, and
-        ``parts``, from which a run that was stopped goes on.
+        For ``report.html``, ``rows/*.csv``, ``figures/*.png`` and ``.pdf``, ``run.json``, and
+        ``parts``, with which an interrupted run continues.
     version, command
-        Stand in every row, with the seed: what made it.
+        Written to every row, with the seed.
     progress
-        Called with what is going on and the share of the way.
+        Called with the current step and the share of the work that is done.
     """
     where = Path(folder)
     check_folder(where)
@@ -94,17 +92,17 @@ def evaluate(
     for kind in CHARTS:
         if progress is not None:
             progress(f"drawing {kind}", 1.0)
-        made = chart(kind, tables)
-        if made is not None:
-            drawn[kind] = made
-            for ending, content in made.items():
+        pictures = chart(kind, tables)
+        if pictures is not None:
+            drawn[kind] = pictures
+            for ending, content in pictures.items():
                 files.append(_write(where / "figures" / f"{_slug(kind)}.{ending}", content))
-    told = [asdict(claim) for claim in found]
-    files.append(_write(where / _OURS, json.dumps({**about, "claims": told}, indent=1).encode()))
+    run = {**about, "claims": [asdict(claim) for claim in found]}
+    files.append(_write(where / "run.json", json.dumps(run, indent=1).encode()))
     page = build_report(tables, drawn, found, about)
     files.append(_write(where / "report.html", page.encode()))
     for old in {*(where / "rows").iterdir(), *(where / "figures").iterdir()} - set(files):
-        old.unlink()  # of an earlier run with other parameters: not beside this report
+        old.unlink()  # from an earlier run with other parameters
     return Evaluation(tables, found, files)
 
 
@@ -116,35 +114,35 @@ def _parts(people: People, design: Design) -> list[Part]:
 
 
 def expected_seconds(people: People, design: Design) -> float:
-    """Say about how long an evaluation takes that begins anew."""
-    # What parts weigh are seconds at the paper's 50 places, or fewer; solves take longer for more.
+    """Estimate the seconds of an evaluation from the start."""
+    # Weights are seconds at up to 50 places, as in the paper; solves with more take longer.
     n = len(people.cohort.places)
     solves = len(people.cohort.users) * (len(design.epsilons) + len(design.dilations) + 2)
     return sum(part.weight for part in _parts(people, design)) + solves * estimate(n, n, 0).seconds
 
 
 def _code() -> str:
-    """Return a digest of the code, so that no part of another version is taken for one of this."""
+    """Return a digest of the code, so that parts of another version are not used."""
     import whereish
 
-    told = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for file in sorted(Path(whereish.__file__).parent.rglob("*.py")):
-        told.update(file.name.encode() + file.read_bytes())
+        digest.update(file.name.encode() + file.read_bytes())
     for package in ("numpy", "scipy", "highspy", "polars"):
-        told.update(metadata.version(package).encode())
-    return told.hexdigest()
+        digest.update(metadata.version(package).encode())
+    return digest.hexdigest()
 
 
 def _as_in_the_paper(people: People, design: Design) -> bool:
-    asked, usual = people.choice, Choice()
+    choice, paper = people.choice, Choice()
     same = ("places", "top", "at_least", "window_days", "cell_km", "periods")
     return design.epsilon == Design().epsilon and all(
-        getattr(asked, name) == getattr(usual, name) for name in same
+        getattr(choice, name) == getattr(paper, name) for name in same
     )
 
 
 def _write(path: Path, content: bytes) -> Path:
-    # Rows tell about people: only their owner may read them.
+    # Rows are personal data: only the owner may read the file.
     write_whole(path, content, private=True)
     return path
 

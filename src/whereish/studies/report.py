@@ -1,4 +1,4 @@
-"""The report of an evaluation: one HTML page, made of rows and charts, that needs nothing else."""
+"""The report of an evaluation: one self-contained HTML page of tables and figures."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ img{max-width:100%;height:auto;background:#fff;border:1px solid #e4e0d6;border-r
 .small{font-size:.88rem;color:#5a6672}
 code{background:#f0ece2;padding:.1em .3em;border-radius:3px;overflow-wrap:anywhere}
 """
-# What the paper states (Sections 4.1 to 4.3 and Table 1), and where.
+# The numbers of the paper (Sections 4.1 to 4.3 and Table 1).
 PAPER_LOSS = {1.05: 0.946, 1.1: 0.972, 1.2: 1.018}
 PAPER_CONSTRAINTS = {1.0: 87_250, 1.05: 25_551, 1.1: 19_151}
 PAPER_PEOPLE = (116, 86)
 _PLACES = 50
-_ODD = 1.1  # where the paper's number cannot come from the paper's cells
+_ODD = 1.1  # the dilation at which the paper's number does not fit the paper's cells
 PAPER_TAXIS = (417, 203)
 # (places, dilation) -> primal simplex on the program and the dual, dual simplex likewise, interior.
 PAPER_TIMES = {
@@ -71,7 +71,7 @@ def build_report(
     found: list[Claim],
     about: dict[str, Any],
 ) -> str:
-    """Put rows, charts and claims side by side with what the paper says."""
+    """Return the page: rows, figures and claims beside the numbers of the paper."""
     dataset = str(about["dataset"])
     why = WHY[dataset] if about["as_in_the_paper"] else "other parameters than the paper's"
     parts = [
@@ -111,8 +111,8 @@ def build_report(
 
 _FIGURES = (
     ("figure 1", "Figure 1: a grid and its spanner",
-     "Left, the places; right, the pairs of them that stand for all: along these no way is longer "
-     "than 1.08 times the distance."),
+     "Left, the places; right, the edges of a spanner: its shortest paths are at most 1.08 times "
+     "as long as the distance."),
     ("figure 2", "Figure 2: the regions",
      "A region's score is the number of people who have it among their 30 most visited. The paper "
      "finds the chosen ones in the north-west of Beijing."),
@@ -140,9 +140,9 @@ _FIGURES = (
      "large epsilon tight constraints with a remap come close, or for some people below it; "
      "nothing comes below the exact one."),
     ("wrong prior", "Past the paper: when the adversary's prior is wrong",
-     "The promise of geo-indistinguishability does not depend on what the adversary knows. The "
-     "error of a guess does: who only knows the all-day prior is further off than who knows the "
-     "time of day."),
+     "The guarantee of geo-indistinguishability does not depend on the knowledge of the adversary. "
+     "The error of a guess does: it is larger for an adversary who only knows the all-day prior "
+     "than for one who knows the prior of the time of day."),
     ("repeated reports", "Past the paper: many reports",
      "Independent reports from the same place, drawn 200 times a person from the exact optimal "
      "mechanism, add up. Repeating the first report costs nothing more."),
@@ -187,9 +187,9 @@ def _numbers(tables: dict[str, list[Row]], dataset: str, why: str, about: dict[s
         {r["dilation"] for r in tables.get("figure 5a", [])} & {1.0, *PAPER_LOSS}
     ):
         mine = [r["quality_loss_km"] for r in tables["figure 5a"] if r["dilation"] == dilation]
-        told = f"{PAPER_LOSS[dilation]:.3f} km" if dilation in PAPER_LOSS else "not built"
+        stated_loss = f"{PAPER_LOSS[dilation]:.3f} km" if dilation in PAPER_LOSS else "not built"
         reason = why if dilation in PAPER_LOSS else "exact for everybody takes seconds here"
-        rows.append([f"median quality loss at dilation {dilation:g}", told,
+        rows.append([f"median quality loss at dilation {dilation:g}", stated_loss,
                      f"{np.median(mine):.3f} km", reason])  # fmt: skip
     return _table(["", "paper", "here", "why they differ"], rows, words=(0, 3))
 
@@ -200,7 +200,7 @@ def _people(tables: dict[str, list[Row]], dataset: str) -> str:
 
 
 def _below(name: str, tables: dict[str, list[Row]], about: dict[str, Any]) -> str:
-    """Return the numbers that belong below a figure."""
+    """Return the table below a figure."""
     if name in ("figure 3", "figure 6"):
         rows = tables[name]
         periods = list(dict.fromkeys(r["period"] for r in rows))
@@ -230,9 +230,9 @@ def _below(name: str, tables: dict[str, list[Row]], about: dict[str, Any]) -> st
             ) for p in periods)]
             for m in dict.fromkeys(r["mechanism"] for r in rows)
         ]  # fmt: skip
-        told = "Mechanisms with the same epsilon: knows all day only / knows the period"
-        words = "At equal epsilon, what loses more quality is guessed less well, too:"
-        return f"<p>{words}</p>" + _table([told, *periods], cells, words=(0,))
+        heading = "Mechanisms with the same epsilon: knows all day only / knows the period"
+        remark = "At equal epsilon, a mechanism with more loss has a larger adversary error:"
+        return f"<p>{remark}</p>" + _table([heading, *periods], cells, words=(0,))
     if name == "figure 5":
         return _dip(tables["figure 5a"], tables["figure 5b"], about["choice"]["cell_km"])
     return ""
@@ -244,7 +244,7 @@ def _median_km(rows: list[Row], value: str, **where: Any) -> str:
 
 
 def _dip(rows: list[Row], sizes: list[Row], cell_km: tuple[float, float]) -> str:
-    """Show every dilation, and say where the loss falls though the dilation rises, and why."""
+    """Return a table of all dilations, and explain where the loss decreases with the dilation."""
     loss = {
         r["dilation"]: float(np.median([
             other["quality_loss_km"] for other in rows if other["dilation"] == r["dilation"]
@@ -267,21 +267,22 @@ def _dip(rows: list[Row], sizes: list[Row], cell_km: tuple[float, float]) -> str
     ]
     width, height = cell_km
     corner = (width + height) / float(np.hypot(width, height))
-    told = (
-        "The paper sees the loss dip between 1.4 and 1.45, and explains it by an average case that "
-        "is better though the worst is not. To be exact: epsilon is divided by the largest "
-        "stretch, so that between two places only their own stretch over the largest is used. "
-        "Here, " + ("; ".join(dips) if dips else "there is no such dip") + ". The way along two "
+    remark = (
+        "In the paper the loss has a dip between 1.4 and 1.45, which it explains by a better "
+        "average case. To be exact: epsilon is divided by the largest stretch, so that a pair of "
+        "places uses only a share of its epsilon, its own stretch over the largest. Here, "
+        + ("; ".join(dips) if dips else "there is no such dip")
+        + ". The path along two "
         f"sides of a cell of {width:g} x {height:g} km is {corner:.3f} times its diagonal: from "
         "that dilation on a spanner needs no diagonals, and its constraints fall."
     )
     heads = ["dilation asked", "measured", "mean stretch", "epsilon used", "edges", "constraints",
              "median loss"]  # fmt: skip
-    return f"<p>{_t(told)}</p>" + _table(heads, cells)
+    return f"<p>{_t(remark)}</p>" + _table(heads, cells)
 
 
 def _times(rows: list[Row]) -> str:
-    """Return Table 1, a method a line: ours, HiGHS' and GLPK's, the paper's."""
+    """Return Table 1, with a line for each method: ours, HiGHS, GLPK, and those of the paper."""
     there = {r["solver"].partition("-")[0] for r in rows if r["state"] != MISSING}
     families = [family for family in _LABELS if family in there]
     found = {(r["places"], r["dilation"], r["solver"], r["form"]): r for r in rows}
@@ -290,32 +291,32 @@ def _times(rows: list[Row]) -> str:
     shokri = [f"{r['seconds']:.2f} s for {r['places']} places" for r in rows
               if r["solver"] == SHOKRI]  # fmt: skip
     limit = next((r["time_limit_s"] for r in rows if r["time_limit_s"]), 0)
-    told = (
+    remark = (
         f"One person of each size. “>” is a time-out after {limit:g} s (the paper waited an hour: "
-        "--time-limit 3600), with a star where fewer places took longer already and it was not "
-        "tried; “error” is the solver's own, as with the paper's interior point on the dual. Ours "
+        "--time-limit 3600); a star means that it was not tried, because fewer places timed out; "
+        "“error” is an error of the solver, as with the paper's interior point on the dual. Ours "
         "is the best of three, the others one run. Only the seconds of this table vary from run to "
         "run. Shokri et al.'s mechanism takes "
         f"{' and '.join(shokri)} (paper: about a minute for 50 places, eleven for 75)."
     )
     if "glpk" not in families:
-        told += " GLPK is not installed here: pip install 'whereish[glpk]'."
-    return f"<p>{_t(told)}</p>" + tables
+        remark += " GLPK is not installed here: pip install 'whereish[glpk]'."
+    return f"<p>{_t(remark)}</p>" + tables
 
 
 def _times_of(found: dict[tuple[Any, ...], Row], families: list[str], size: int) -> str:
     cells = list(dict.fromkeys((p, d) for p, d, *_ in found if p == size and d is not None))
     heads = [f"{size} places, dilation", *(f"{dilation:g}" for _, dilation in cells)]
-    made = [["structured (ours)", *(_cell(found.get((*c, OURS, "primal"))) for c in cells)]]
+    lines = [["structured (ours)", *(_cell(found.get((*c, OURS, "primal"))) for c in cells)]]
     for family in families:
         for method, form in _WAYS:
             line = [_cell(found.get((*c, f"{family}-{method}", form))) for c in cells]
-            made.append([_way(_LABELS[family], method, form), *line])
+            lines.append([_way(_LABELS[family], method, form), *line])
     for number, (method, form) in enumerate(_WAYS[:5]):
         stated = [PAPER_TIMES[c][number] if c in PAPER_TIMES else "" for c in cells]
         if any(stated):
-            made.append([_way("the paper's GLPK,", method, form), *stated])
-    return _table(heads, made, first="ours")
+            lines.append([_way("the paper's GLPK,", method, form), *stated])
+    return _table(heads, lines, first="ours")
 
 
 def _way(label: str, method: str, form: str) -> str:
@@ -339,15 +340,15 @@ def _table(
     raw: tuple[int, ...] = (),
     first: str = "",
 ) -> str:
-    """Write a table; some columns are words, some HTML already, the first row of a class."""
+    """Return a table; `words` columns wrap, `raw` columns are HTML, `first` is a CSS class."""
 
     def row(cells: list[str], tag: str, kind_of_row: str = "") -> str:
-        told = []
+        written = []
         for number, cell in enumerate(cells):
             kind = " class=words" if number in words else ""
             inside = cell if number in raw and tag == "td" else _t(cell)
-            told.append(f"<{tag}{kind}>{inside}</{tag}>")
-        return f"<tr{kind_of_row}>{''.join(told)}</tr>"
+            written.append(f"<{tag}{kind}>{inside}</{tag}>")
+        return f"<tr{kind_of_row}>{''.join(written)}</tr>"
 
     return (
         f"<table><thead>{row(heads, 'th')}</thead><tbody>"

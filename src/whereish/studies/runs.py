@@ -1,7 +1,7 @@
-"""Runs of many parts that can be killed at any moment and go on where they were.
+"""Runs of many parts that can be interrupted at any time and continued.
 
-A part is a name and a function that returns rows. What it returned is written, whole, to a file
-named by a digest of everything it depends on; a part whose file is there is not run again.
+A part is a name and a function that returns rows. Its rows are written atomically to a file whose
+name is a digest of everything they depend on; a part with such a file is not run again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from whereish.errors import InputError
 from whereish.files import make_folder, write_whole
+from whereish.units import duration
 
 Row = dict[str, Any]
 _FOLDER, MARK = "parts", ".whereish-paper"
@@ -28,11 +29,11 @@ class Part:
     Attributes
     ----------
     table, name
-        The table the rows belong to, and which of them they are.
+        The table that the rows belong to, and the name of the part.
     work
         Returns the rows.
     weight
-        About how many seconds it takes, for the bar.
+        Its estimated seconds, for the progress bar.
     """
 
     table: str
@@ -47,16 +48,16 @@ def run_parts(
     recipe: Any,
     progress: Callable[[str, float], object] | None = None,
 ) -> dict[str, list[Row]]:
-    """Run what has not been run yet, and return all rows by table, in the order of the parts.
+    """Run the parts that have no file yet, and return all rows by table, in the order of the parts.
 
     Parameters
     ----------
     folder
-        Where rows are kept.
+        The folder of the files.
     recipe
-        All that the rows depend on, as JSON.
+        Everything that the rows depend on, as JSON.
     progress
-        Called with what is going on and the share of the way.
+        Called with the current part and the share of the work that is done.
     """
     kept = folder / _FOLDER
     try:
@@ -65,22 +66,21 @@ def run_parts(
             write_whole(folder / MARK, b"", private=True)
     except OSError as wrong:
         raise InputError(f"output {folder} cannot be made a folder: {wrong.strerror}") from None
-    whole = sum(part.weight for part in parts)
-    done = 0.0
-    spent = worked = 0.0
+    total = sum(part.weight for part in parts)
+    done = spent = worked = 0.0
     tables: dict[str, list[Row]] = {}
     for part in parts:
         file = kept / f"{_digest([recipe, part.table, part.name])}.json"
         rows = _read(file)
         if rows is None:
             if progress is not None:
-                left = (whole - done) * (spent / worked if worked else 1.0)
-                progress(f"{part.table}, {part.name}; {_minutes(left)} left", done / whole)
+                left = (total - done) * (spent / worked if worked else 1.0)
+                progress(f"{part.table}, {part.name}; about {duration(left)} left", done / total)
             start = time.perf_counter()
             rows = part.work()
             text = json.dumps({"table": part.table, "part": part.name, "rows": rows})
             write_whole(file, text.encode(), private=True)
-            # What is given back is what was written: a resumed run has the same rows.
+            # The rows are read back from the file: a continued run has the same ones.
             rows = _read(file) or []
             spent += time.perf_counter() - start
             worked += part.weight
@@ -100,7 +100,3 @@ def _read(file: Path) -> list[Row] | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return rows if isinstance(rows, list) else None
-
-
-def _minutes(seconds: float) -> str:
-    return f"about {seconds / 60:.0f} min" if seconds > 90 else f"about {seconds:.0f} s"

@@ -1,4 +1,4 @@
-"""Table 1 of the paper: how long each method takes, on the program and on its dual."""
+"""Table 1 of the paper: the time of each solver, on the primal and on the dual program."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from whereish.studies.runs import Part, Row
 OURS, SHOKRI = "structured", "optimal privacy"
 FAMILIES = ("highs", "glpk")
 DONE, TIME_OUT, ERROR, MISSING = "done", "time-out", "error", "not installed"
-NOT_TRIED = "not tried"  # because fewer places took too long already
+NOT_TRIED = "not tried"  # because it timed out on fewer places
 
 
 def time_program(
     profile: Profile, epsilon: float, dilation: float, solver: str, form: str, limit_s: float
 ) -> Row:
-    """Time one way to solve the program of Section 3.2, or its dual (Appendix B)."""
+    """Time one solver on the program of Section 3.2, or on its dual (Appendix B)."""
     row: Row = {
         "places": len(profile.places), "dilation": dilation, "solver": solver, "form": form,
         "state": DONE, "seconds": None, "quality_loss_km": None, "words": None,
@@ -48,7 +48,7 @@ def time_program(
 
 
 def time_ours(profile: Profile, epsilon: float, dilation: float) -> Row:
-    """Time the structured solver on the same: the best of three, as it is over so fast."""
+    """Time the structured solver on the same program: the best of three short runs."""
     built = [
         optimal(profile.places, profile.prior, epsilon, dilation, solver="structured")
         for _ in range(3)
@@ -63,7 +63,7 @@ def time_ours(profile: Profile, epsilon: float, dilation: float) -> Row:
 
 
 def time_shokri(profile: Profile, loss_km: float) -> Row:
-    """Time the mechanism of Shokri et al. at a loss."""
+    """Time the mechanism of Shokri et al. at a quality loss."""
     built = optimal_privacy(profile.places, profile.prior, loss_km)
     return {
         "places": len(profile.places), "dilation": None, "solver": SHOKRI,
@@ -73,7 +73,7 @@ def time_shokri(profile: Profile, loss_km: float) -> Row:
 
 
 def timing_parts(profiles: dict[int, Profile], design: Design) -> list[Part]:
-    """List the cells of Table 1, one person on places of each size."""
+    """List the cells of Table 1, for one person on each number of places."""
     level, limit = design.epsilon, design.time_limit_s
     people = [profiles[size] for size in sorted(profiles)]
     parts = []
@@ -86,7 +86,7 @@ def timing_parts(profiles: dict[int, Profile], design: Design) -> list[Part]:
             for form in FORMS:
                 work = partial(_sizes, people, level, dilation, solver, form, limit)
                 weight = min(2, limit) * len(people)
-                # By another name while it is missing: installed later, it is timed.
+                # Another name while the solver is missing: once it is installed, it is timed.
                 name = f"{at}, {solver}, {form}{', missing' * _missing(solver)}"
                 parts.append(Part("table 1", name, work, weight))
     for who in people:
@@ -102,7 +102,7 @@ def _missing(solver: str) -> bool:
 def _sizes(
     people: list[Profile], level: float, dilation: float, solver: str, form: str, limit: float
 ) -> list[Row]:
-    """Time a method on more and more places; where time ran out on fewer, it is not tried."""
+    """Time a solver on increasing numbers of places; after a time-out it is not tried."""
     rows: list[Row] = []
     for who in people:
         if rows and rows[-1]["state"] in (TIME_OUT, NOT_TRIED):

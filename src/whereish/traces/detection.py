@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from whereish.compressed import open_bytes
 from whereish.errors import FormatError, InputError, WhereishError
-from whereish.files import open_bytes
 from whereish.traces.readers import KINDS, READERS, limits
 
 FILES_A_BATCH = 200

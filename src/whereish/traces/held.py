@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
-from whereish.parallel import ahead
+from whereish.parallel import read_ahead
 from whereish.traces.cleaning import Funnel
 from whereish.traces.source import Made, Progress, Traces
 
@@ -44,7 +44,7 @@ class HeldTraces(Traces):
         held = self._held
         if held.tables is not None:
             groups = tuple((table,) for table in held.tables)
-            yield from ahead(groups, lambda table: iter([function(table)]))
+            yield from read_ahead(groups, lambda table: iter([function(table)]))
             funnel.add(held.funnel)
             return
         tables: list[pl.DataFrame] = []

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from whereish.compressed import open_bytes, read_steps
 from whereish.errors import FormatError
-from whereish.files import open_bytes, read_steps
 
 _CHUNK = 1 << 18
 _LARGEST_ELEMENT = 1 << 28

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from whereish.errors import FormatError, InputError, described
-from whereish.parallel import ahead, cores
+from whereish.parallel import cores, read_ahead
 from whereish.traces.cleaning import COLUMNS, Funnel, clean, schema
 from whereish.traces.detection import (
     FILES_A_BATCH,
@@ -146,7 +146,7 @@ class Traces:
         if self.strict and self.unnamed:
             raise FormatError(funnel.complaint())
         files, rows_before = len(self.files), funnel.rows
-        for made, seen in ahead(self.groups, lambda *group: self._read(function, *group)):
+        for made, seen in read_ahead(self.groups, lambda *group: self._read(function, *group)):
             funnel.add(seen)
             if self.strict and (seen.dropped or seen.broken):
                 raise FormatError(seen.complaint())

@@ -1,4 +1,4 @@
-"""What a structured solve is about, and the blocks it works on: one for each output in use."""
+"""The program of a structured solve, and its blocks: one for each output in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds the blocks of a solve: this process alone, or several that are asked the same.
+"""The communicator of a solve: it sums over all blocks, in one process or in several.
 
 Every output in use belongs to a part, and a member of the team holds the blocks of some parts that
 follow each other. What is added up over all blocks is added up as a binary tree over the parts: a

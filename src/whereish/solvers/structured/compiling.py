@@ -1,4 +1,4 @@
-"""How long compiling has taken: the first use of the structured solver waits for it, once."""
+"""Measure the time of numba compilation: the first use of the structured solver waits for it."""
 
 from __future__ import annotations
 

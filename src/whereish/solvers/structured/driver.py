@@ -1,4 +1,4 @@
-"""The structured solver: an interior-point method that sees what the program is made of.
+"""The structured solver: an interior-point method that uses the block structure of the program.
 
 The constraint matrix is the same for every output, and only n rows couple the outputs. So a Newton
 step is one n x n factorisation per output and one n x n system between them. Three things make

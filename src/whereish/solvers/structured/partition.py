@@ -1,4 +1,4 @@
-"""The blocks that one member of a team holds, and everything it can be asked about them.
+"""The partition of blocks in one process, and the operations on them.
 
 What it is asked, and what it answers, is small: vectors over the inputs, and once in a step the
 sum of its blocks' inverses. What it holds is large, and stays where it is. It does the same for the

@@ -1,6 +1,6 @@
-"""What a structured solve needs to know of places, pairs and losses: all but the prior.
+"""Precomputed data of a structured solve that does not depend on the prior.
 
-It is worked out once, and shared by all who are to be protected on the same places.
+It is computed once, and shared by the solves for several priors on the same places.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The state of a structured solve as a whole, and the steps that all blocks take together.
+"""The iterate of a structured solve, and the interior-point steps over all blocks.
 
 The blocks are held by a team. What is known here is what they have in common: what each input
 pays, how near the centre is to the end, and which outputs are in use.

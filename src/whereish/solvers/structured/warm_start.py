@@ -1,4 +1,4 @@
-"""Good guesses to begin with: which pairs to constrain, which outputs to allow, in what order.
+"""Warm start: the first set of constrained pairs and of outputs, and an order of the places.
 
 None has to be right. Pairs join when they matter, outputs when they pay, and the order of the
 places decides only how much of a factor is empty.

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from whereish.compressed import check_plain, open_bytes, read_line
 from whereish.errors import FormatError
-from whereish.files import check_plain, open_bytes, read_line
 from whereish.traces.cleaning import COLUMNS
 from whereish.traces.readers.columns import Columns, match_columns, plain
 from whereish.traces.readers.reader import Options, first_line, start_of

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 from xml.parsers import expat
 
+from whereish.compressed import open_bytes, read_steps
 from whereish.errors import FormatError
-from whereish.files import open_bytes, read_steps
 from whereish.traces.readers.points import Point, PointReader
 from whereish.traces.readers.reader import start_of
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from whereish.compressed import open_bytes, read_line, unpacked_size
 from whereish.errors import FormatError
-from whereish.files import open_bytes, read_line, unpacked_size
 from whereish.traces.cleaning import COLUMNS, read_times
 from whereish.traces.readers import limits
 from whereish.traces.readers.reader import Options, Reader

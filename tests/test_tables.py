@@ -1,4 +1,4 @@
-"""Tables of points: every point replaced, only declared columns kept, nothing half written."""
+"""Obfuscated tables: every location is replaced, only declared columns are kept."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import whereish as wh
 from stepping import halting
+from strategies import city_points
 from whereish.cli import app
 
 CITY = wh.embedded_city()
@@ -221,7 +222,7 @@ def test_the_command_warns_of_people_with_many_points(file: Path, tmp_path: Path
     done = run("obfuscate", file, source, "-o", tmp_path / "out.csv", "--json")
     assert done.exit_code == 0, done.stderr
     assert "Careful: 5 people" in done.stderr
-    assert "cost k epsilon" in done.stderr
+    assert "cost k times epsilon" in done.stderr
     assert json.loads(done.stdout)["rows"] == 200
 
 
@@ -258,3 +259,28 @@ def test_interrupted_it_leaves_no_output(file: Path, tmp_path: Path, how: signal
         said = running.process.communicate()[1]
         assert running.process.returncode == 130, said
     assert {path.name for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.slow
+def test_counts_are_of_the_whole_file_not_of_a_batch(tmp_path: Path) -> None:
+    rows = 350_000
+    at = city_points(rows)
+    at[:: rows // 7] = [49.5, 2.34]  # 8 of them
+    people = (np.arange(rows) % 1000).tolist()
+    frame = pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "user": people})
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    frame.write_parquet(source)
+    outside = len(range(0, rows, rows // 7))
+    with pytest.raises(wh.InputError, match=rf"^{outside} of 350,000 points must be inside"):
+        wh.obfuscate_table(MECHANISM, source, out)
+    made = wh.obfuscate_table(MECHANISM, source, out, outside="nearest")
+    assert (made.rows, made.outside, made.users, made.most_per_user) == (rows, outside, 1000, 350)
+    text = frame.cast(pl.String)
+    text[0, "lat"], text[rows - 1, "lon"] = "north", "west"
+    text.write_csv(tmp_path / "in.csv")
+    with pytest.raises(wh.InputError, match=r"2 of the values in 350,000 rows do not"):
+        wh.obfuscate_table(MECHANISM, tmp_path / "in.csv", out)
+    at[5, 0] = at[rows - 5, 0] = 95.0
+    pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1]}).write_parquet(source)
+    with pytest.raises(wh.InputError, match=r"2 of 350,000 rows are not"):
+        wh.obfuscate_table(MECHANISM, source, out)

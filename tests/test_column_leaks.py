@@ -1,10 +1,9 @@
-"""What of a table beside its points tells the points: other columns, and the order of rows."""
+"""Columns of a table that leak the true locations are refused; others are kept."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,11 @@ import h3
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import chi2, spearmanr
 from typer.testing import CliRunner
 
 import whereish as wh
+from strategies import city_points
 from whereish.cli import app
-from whereish.device import shuffle as spools
-from whereish.device.shuffle import Spool, permutation, shuffle_ties
 
 CITY = wh.embedded_city()
 MECHANISM = wh.exponential(CITY.places, 2.0)
@@ -41,15 +36,6 @@ rowid index Unnamed:_0 __index_level_0__
 NAMES = _WORDS.split()
 
 
-def points(rows: int, seed: int = 0) -> Any:
-    """Return points of a city, skewed: a few places have most of them."""
-    rng = np.random.default_rng(seed)
-    assert CITY.places.latlon is not None
-    often = rng.dirichlet(np.full(len(CITY.places), 0.5))
-    at = CITY.places.latlon[rng.choice(len(CITY.places), rows, p=often)]
-    return at + rng.uniform(-0.003, 0.003, at.shape)
-
-
 def run(*words: object) -> Any:
     return CliRunner().invoke(app, [str(word) for word in words])
 
@@ -57,7 +43,7 @@ def run(*words: object) -> Any:
 @pytest.mark.parametrize("kind", [".csv", ".parquet"])
 def test_no_column_is_kept_that_was_not_named(tmp_path: Path, kind: str) -> None:
     assert len(NAMES) > 80
-    at = points(200)
+    at = city_points(200)
     source, out = tmp_path / f"in{kind}", tmp_path / f"out{kind}"
     frame = pl.DataFrame(
         {"lat": at[:, 0], "lon": at[:, 1]} | {name: at[:, 0] for name in NAMES if name}
@@ -80,7 +66,7 @@ def test_no_column_is_kept_that_was_not_named(tmp_path: Path, kind: str) -> None
 
 
 def test_the_command_says_what_is_left_out(tmp_path: Path) -> None:
-    at = points(300)
+    at = city_points(300)
     source, kernel = tmp_path / "in.csv", tmp_path / "k.whereish"
     wh.save_mechanism(kernel, MECHANISM)
     pl.DataFrame(
@@ -158,13 +144,13 @@ def test_columns_that_tell_are_refused_though_they_are_named(
         rows == 8 and name.startswith("a name")
     ):
         return  # eight rows show no order
-    at = points(rows, seed=3)
+    at = city_points(rows, seed=3)
     encoded = [ENCODINGS[name](*point) for point in at.tolist()]
     source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
     frame = pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "c": encoded})
     frame.write_parquet(source)
     for ask in ({"keep": ["c"]}, {"keep": ["all"]}):
-        with pytest.raises(wh.InputError, match=r"must not tell the true points.*: c \("):
+        with pytest.raises(wh.InputError, match=r"must not leak the true locations.*: c \("):
             wh.obfuscate_table(MECHANISM, source, out, **ask)  # type: ignore[arg-type]
     assert not out.exists()
     assert wh.obfuscate_table(MECHANISM, source, out, keep_anyway=["c"]).telling == ("c",)
@@ -174,7 +160,7 @@ def test_columns_that_tell_are_refused_though_they_are_named(
 def test_columns_that_do_not_tell_are_kept(tmp_path: Path, seed: int) -> None:
     """Independent of the points: kept, whatever they look like."""
     rows = 4000
-    at, rng = points(rows, seed), np.random.default_rng(seed + 100)
+    at, rng = city_points(rows, seed), np.random.default_rng(seed + 100)
     other = rng.permutation(rows)
     frame = pl.DataFrame(
         {
@@ -219,7 +205,7 @@ def test_columns_that_do_not_tell_are_kept(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_user_may_have_one_place_but_not_be_one(tmp_path: Path) -> None:
-    at = points(400)
+    at = city_points(400)
     source, out = tmp_path / "in.csv", tmp_path / "out.csv"
     near = np.round(at, 2)
     pl.DataFrame(
@@ -282,7 +268,7 @@ HIDDEN: dict[str, Any] = {
 
 
 def with_rows(tmp_path: Path, rows: int, column: Any) -> Path:
-    at = points(rows, seed=5)
+    at = city_points(rows, seed=5)
     source = tmp_path / "in.parquet"
     values = column(at) if callable(column) else column
     pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "c": values}).write_parquet(source)
@@ -299,7 +285,9 @@ def test_columns_that_read_as_the_point_are_refused_however_they_are_declared(
     )  # fmt: skip
     out = tmp_path / "out.parquet"
     for ask in ({"keep": ["c"]}, {"user": "c"}, {"time": "c"}):
-        with pytest.raises(wh.InputError, match=r"must not tell the true points.*: c \(its values"):
+        with pytest.raises(
+            wh.InputError, match=r"must not leak the true locations.*: c \(its values"
+        ):
             wh.obfuscate_table(MECHANISM, source, out, **ask)
     assert not out.exists()
     assert wh.obfuscate_table(MECHANISM, source, out, keep_anyway=["c"]).telling == ("c",)
@@ -313,7 +301,7 @@ def test_lists_are_looked_at_whole(tmp_path: Path, length: int, nested: bool) ->
         return [[{"v": float(x)} for x in row] for row in rows] if nested else rows
 
     source = with_rows(tmp_path, 8, lists)
-    with pytest.raises(wh.InputError, match=r"must not tell the true points.*: c \(its values"):
+    with pytest.raises(wh.InputError, match=r"must not leak the true locations.*: c \(its values"):
         wh.obfuscate_table(MECHANISM, source, tmp_path / "out.parquet", keep=["c"])
 
 
@@ -383,138 +371,3 @@ def test_a_heading_that_is_missing_is_not_repeated(tmp_path: Path, line: str) ->
         assert done.exit_code == code, done.stderr
         for value in ("48.8", "2.35", "4885", "2352"):
             assert value not in done.stderr
-
-
-# The order of rows ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("side", [0, 1])
-@pytest.mark.parametrize("held", [1 << 27, 20_000])
-def test_the_order_of_rows_tells_nothing(
-    tmp_path: Path, side: int, held: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A table sorted by latitude (or longitude): the row number does not go with it any more."""
-    monkeypatch.setattr(spools.Spool.__init__, "__defaults__", (held,))
-    rows = 20_000
-    at = points(rows)
-    at = at[np.argsort(at[:, side])]
-    frame = pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "row": range(rows)})
-    source, out = tmp_path / "in.csv", tmp_path / "out.parquet"
-    frame.write_csv(source)
-    made = wh.obfuscate_table(MECHANISM, source, out, keep_anyway=["row"])
-    assert made.order == "shuffled"
-    after = pl.read_parquet(out)["row"].cast(pl.Int64).to_numpy()
-    assert sorted(after.tolist()) == list(range(rows))
-    # Its standard deviation is 1 / sqrt(rows): this is seven of them.
-    assert abs(spearmanr(np.arange(rows), after).statistic) < 0.05
-    assert abs(spearmanr(after[:-1], after[1:]).statistic) < 0.05
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
-def test_rows_stay_in_order_where_that_was_asked_for(tmp_path: Path) -> None:
-    at = points(500)
-    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
-    pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "n": range(500)}).write_csv(source)
-    made = wh.obfuscate_table(MECHANISM, source, out, keep=["n"], shuffle=False)
-    assert made.order == "unchanged"
-    assert pl.read_csv(out)["n"].to_list() == list(range(500))
-
-
-@pytest.mark.parametrize("kind", [".csv", ".parquet"])
-def test_a_table_sorted_by_time_stays_so_and_equal_times_do_not(tmp_path: Path, kind: str) -> None:
-    rows = 3000
-    at = points(rows)
-    times = np.arange(rows) // 100 + 95  # as text, 95 comes after 100
-    at[:100] = at[:100][np.argsort(at[:100, 0])]
-    frame = pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "t": times, "n": range(rows)})
-    source, out = tmp_path / f"in{kind}", tmp_path / "out.parquet"
-    frame.write_csv(source) if kind == ".csv" else frame.write_parquet(source)
-    made = wh.obfuscate_table(MECHANISM, source, out, time="t", keep_anyway=["n"])
-    after = pl.read_parquet(out).cast({"t": pl.Int64, "n": pl.Int64})
-    assert made.order == "time"
-    assert after["t"].to_list() == times.tolist()
-    assert after["n"].to_list() != frame["n"].to_list()
-    assert after.select("t", "n").sort("n").equals(frame.select("t", "n").cast(pl.Int64))
-    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=1)
-    shuffled.write_csv(source) if kind == ".csv" else shuffled.write_parquet(source)
-    made = wh.obfuscate_table(MECHANISM, source, out, time="t", keep_anyway=["n"])
-    assert made.order == "shuffled"
-
-
-@given(
-    runs=st.lists(st.integers(1, 9), min_size=1, max_size=12),
-    cuts=st.lists(st.integers(1, 9), min_size=1, max_size=5),
-)
-def test_ties_are_shuffled_within_their_run_wherever_batches_end(
-    runs: list[int], cuts: list[int]
-) -> None:
-    times = [run for run, length in enumerate(runs) for _ in range(length)]
-    frame = pl.DataFrame({"t": times, "n": range(len(times))})
-    pieces, start, turn = [], 0, 0
-    while start < len(frame):
-        pieces.append(frame[start : start + cuts[turn % len(cuts)]])
-        start, turn = start + cuts[turn % len(cuts)], turn + 1
-    after = pl.concat(list(shuffle_ties(iter(pieces), "t")))
-    assert after["t"].to_list() == times
-    assert after.sort("n").equals(frame)
-
-
-@pytest.mark.parametrize("held", [1 << 27, 10])
-@pytest.mark.slow
-def test_every_order_is_equally_likely(tmp_path: Path, held: int) -> None:
-    """All 24 orders of four rows come equally often, in memory and in parts on the disk."""
-    draws = 1200
-    seen: dict[tuple[int, ...], int] = {}
-    for _ in range(draws):
-        spool = Spool(tmp_path / "t", 40, True, held)
-        for row in range(4):
-            spool.add(pl.DataFrame({"n": [row]}))
-        order = tuple(pl.concat(list(spool.frames()))["n"].to_list())
-        spool.close()
-        seen[order] = seen.get(order, 0) + 1
-    assert set(map(len, seen)) == {4}
-    counts = np.array([*seen.values(), *[0] * (24 - len(seen))])
-    statistic = float(((counts - draws / 24) ** 2 / (draws / 24)).sum())
-    assert chi2.sf(statistic, 23) > 1e-9
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_order_is_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    real = os.urandom
-
-    def spied(size: int) -> bytes:
-        asked.append(size)
-        return real(size)
-
-    monkeypatch.setattr(os, "urandom", spied)
-    assert permutation(1000).tolist() != permutation(1000).tolist()
-    assert sum(asked) >= 16_000
-
-
-# Counts are of the file -------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_counts_are_of_the_whole_file_not_of_a_batch(tmp_path: Path) -> None:
-    rows = 350_000
-    at = points(rows)
-    at[:: rows // 7] = [49.5, 2.34]  # 8 of them
-    people = (np.arange(rows) % 1000).tolist()
-    frame = pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1], "user": people})
-    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
-    frame.write_parquet(source)
-    outside = len(range(0, rows, rows // 7))
-    with pytest.raises(wh.InputError, match=rf"^{outside} of 350,000 points must be inside"):
-        wh.obfuscate_table(MECHANISM, source, out)
-    made = wh.obfuscate_table(MECHANISM, source, out, outside="nearest")
-    assert (made.rows, made.outside, made.users, made.most_per_user) == (rows, outside, 1000, 350)
-    text = frame.cast(pl.String)
-    text[0, "lat"], text[rows - 1, "lon"] = "north", "west"
-    text.write_csv(tmp_path / "in.csv")
-    with pytest.raises(wh.InputError, match=r"2 of the values in 350,000 rows do not"):
-        wh.obfuscate_table(MECHANISM, tmp_path / "in.csv", out)
-    at[5, 0] = at[rows - 5, 0] = 95.0
-    pl.DataFrame({"lat": at[:, 0], "lon": at[:, 1]}).write_parquet(source)
-    with pytest.raises(wh.InputError, match=r"2 of 350,000 rows are not"):
-        wh.obfuscate_table(MECHANISM, source, out)

@@ -1,4 +1,4 @@
-"""Packed files that unpack to a thousand times their size: refused, in words, in little memory."""
+"""Compressed files that unpack to a thousand times their size are refused, in little memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 import whereish as wh
-from whereish import files, parquet
+from whereish import compressed, parquet
 from whereish.traces.readers import READERS, Options
 
 MB = 2**20
@@ -80,7 +80,7 @@ def test_a_bomb_is_refused_in_words(
     tmp_path: Path, kind: str, filler: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the floor is lower, for speed."""
-    monkeypatch.setattr(files, "UNPACKED_FLOOR", 2 * MB)
+    monkeypatch.setattr(compressed, "UNPACKED_FLOOR", 2 * MB)
     file = bomb(tmp_path, kind, 20 * MB, filler)
     assert file.stat().st_size < 20 * MB / 230
     seen = told(tmp_path, kind)
@@ -89,7 +89,7 @@ def test_a_bomb_is_refused_in_words(
     assert named == str(file)
     if kind != "gpx" or filler != b"\0":  # which is no XML from the first of them on
         assert "unpack" in why or "longer than" in why or "larger than" in why
-    assert seen.rows <= files.most_unpacked(file.stat().st_size) / len(ROW[kind])
+    assert seen.rows <= compressed.most_unpacked(file.stat().st_size) / len(ROW[kind])
     with pytest.raises(wh.FormatError, match="cannot be read"):
         next(wh.open_traces(tmp_path, kind, strict=True).batches(), None)
 
@@ -104,11 +104,11 @@ def test_what_is_packed_as_usual_is_read(
     seen = told(tmp_path, kind)
     assert seen.kept > 4 * MB // len(ROW[kind]) - 200
     assert all("whole" in why for _, why in seen.broken)  # its documents have no end
-    monkeypatch.setattr(files, "UNPACKED_FLOOR", MB)
+    monkeypatch.setattr(compressed, "UNPACKED_FLOOR", MB)
     assert any("unpack" in why for _, why in told(tmp_path, kind).broken)
-    monkeypatch.setattr(files, "UNPACKED_RATIO", 10_000)
+    monkeypatch.setattr(compressed, "UNPACKED_RATIO", 10_000)
     assert not any("unpack" in why for _, why in told(tmp_path, kind).broken)
-    monkeypatch.setattr(files, "UNPACKED_MOST", 2 * MB)
+    monkeypatch.setattr(compressed, "UNPACKED_MOST", 2 * MB)
     assert any("unpack" in why for _, why in told(tmp_path, kind).broken)
 
 

@@ -1,4 +1,4 @@
-"""A solve whose blocks several hold: the same to the last bit, whoever is lost on the way."""
+"""A solve whose blocks are in several processes: the same bits, even if one process is lost."""
 
 from __future__ import annotations
 

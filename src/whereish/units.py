@@ -1,0 +1,66 @@
+"""Lengths and durations as text. Inside the library a length is a float in km.
+
+Epsilon is per km. A quantity in any other unit says so in its name (``period_s``, ``moved_bytes``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from whereish.errors import InputError, described
+
+_LENGTH = re.compile(r"\s*([0-9.]+(?:e[-+]?[0-9]+)?)\s*(km|m)\s*", re.IGNORECASE)
+
+
+def km(value: float) -> str:
+    """Format a length that is given in km.
+
+    >>> km(0.7244), km(1.5), km(0.0012), km(1e-9)
+    ('724 m', '1.50 km', '1.2 m', '0 m')
+    """
+    if value >= 0.9995:
+        return f"{value:.2f} km"
+    metres = value * 1000
+    if metres < 1e-3:
+        return "0 m"
+    return f"{metres:.0f} m" if metres >= 10 else f"{metres:.2g} m"
+
+
+def length_km(text: str, name: str = "within") -> float:
+    """Parse a length with its unit, m or km, and return it in km.
+
+    Parameters
+    ----------
+    text
+        A positive number and its unit.
+    name
+        The name of the option, for the message.
+
+    >>> length_km("650m"), length_km("0.65 km")
+    (0.65, 0.65)
+    """
+    match = _LENGTH.fullmatch(text)
+    try:
+        number = float(match.group(1)) if match else math.nan
+    except ValueError:
+        number = math.nan
+    if match is None or not math.isfinite(number) or number <= 0:
+        raise InputError(
+            f"{name} must be a length with its unit, like 650m or 0.65km, got {described(text)}"
+        )
+    return number / 1000 if match.group(2).lower() == "m" else number
+
+
+def duration(seconds: float) -> str:
+    """Format a duration in the unit that a person would choose.
+
+    >>> duration(0.2), duration(90), duration(600), duration(3 * 3600)
+    ('a second', '90 seconds', '10 minutes', '3 hours')
+    """
+    if seconds < 1.5:
+        return "a second"
+    for size, unit in ((3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds"
