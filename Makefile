@@ -14,6 +14,7 @@ PAGE := src/whereish/service/page/vendor/stamp
 
 demo: $(BASE)
 	$(BIN)/whereish demo -o demo
+	@echo "make serve installs what the service needs, and starts it with its page."
 
 serve: $(READY) $(PAGE)
 	$(BIN)/whereish serve

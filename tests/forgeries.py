@@ -1,7 +1,7 @@
 """Files that no reader may take for a certified mechanism, and honest ones that each must take.
 
-Forged files have the digest that their header says: whoever can edit a file can work that out, and
-here it is, with nothing of the library, as docs/format.md has it.
+Forged files have the digest that their header says: everybody who can edit a file can compute it.
+It is computed here without the library, as docs/format.md has it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import strategies as some
 import whereish as wh
-from whereish.format import mechanism_bytes
+from whereish.format import mechanism_bytes, signed
 from whereish.measures import Limits
 
 TOTAL = 2**63
@@ -100,6 +100,107 @@ def honest_base() -> bytes:
     places = on_the_earth()
     prior = some.skewed(len(places), 3)
     return mechanism_bytes(wh.optimal(places, prior, 1.07, solver="structured"), prior)
+
+
+def around(centre: tuple[float, float]) -> bytes:
+    """Return a file of places in Paris on a plane with another centre: self-consistent.
+
+    Near the antipode of the places, a kilometre of the plane is a few metres of the ground.
+    """
+    arrays, told, claimed = taken_apart(mechanism_bytes(wh.exponential(on_the_earth(), 1.07)))
+    degrees = arrays["inputs_latlon"]
+    xy = wh.LocalPlane(*centre).to_xy(degrees)
+    nearest = [np.sort(np.hypot(*(xy - at).T))[1] for at in xy]
+    frame = {"plane": list(centre), "cell_km": None}
+    away = np.hypot(*(xy[:, None, :] - xy[None, :, :]).T)
+    shares = np.exp(-1.07 / 2 * away)
+    shares /= shares.sum(axis=1, keepdims=True)
+    flat = wh.Mechanism(shares, wh.Places.from_xy(xy), wh.Places.from_xy(xy), 1.07)
+    slack = wh.certify(flat)["worst_slack"]
+    return file_of(
+        {**arrays, "counts": flat.counts, "inputs": xy, "outputs": xy},
+        {**told, "inputs": frame, "outputs": frame},
+        {**claimed, "largest_snap_km": float(max(nearest)), "worst_slack": slack},
+    )
+
+
+# Centres of a plane that are too far from places in Paris; the first is near the antipode.
+FAR_CENTRES = (
+    (-47.86, -176.655), (-48.0, -177.6), (-20.0, -150.0), (0.0, -90.0), (0.0, 120.0), (-20.0, 2.0),
+    (15.0, 2.3),
+)  # fmt: skip
+NEAR_CENTRES = ((48.86, 2.345), (52.5, 13.4), (40.0, -3.7), (30.0, 31.0))
+
+
+def small(private: bytes) -> dict[str, bytes]:
+    """Return an "honest" file of four places, and forged ones that one check alone can find.
+
+    "signed" is honest, but its signature is one of another file, by the private key.
+    """
+    places = wh.square_grid(48.85, 2.33, 48.865, 2.35, cell_km=(0.8, 0.9))
+    prior = some.skewed(len(places), 3)
+    mechanism = wh.exponential(places, 1.07)
+    made = {"honest": mechanism_bytes(mechanism)}
+    kept, _, priced = taken_apart(mechanism_bytes(mechanism, prior))
+    arrays, told, claimed = taken_apart(made["honest"])
+    n, m = arrays["counts"].shape
+    xy, degrees, frame = arrays["inputs"], arrays["inputs_latlon"], told["inputs"]
+
+    def add(name: str, change: Arrays | None = None, say: Any = None, claim: Any = None) -> None:
+        said = say if isinstance(say, str) else {**told, **(say or {})}
+        made[name] = file_of({**arrays, **(change or {})}, said, {**claimed, **(claim or {})})
+
+    add("near identity", {"counts": near_identity(n, m)})
+    add("a smaller epsilon", say={"epsilon": 0.2}, claim={"epsilon": 0.2})
+    counts = arrays["counts"].copy()
+    counts[0, 0] += np.uint64(1)
+    add("a row of 2^63 + 1", {"counts": counts})
+    add("places moved", {"inputs": xy + 0.01, "outputs": xy + 0.01})
+    moved = {**frame, "plane": [48.8, 2.3]}
+    add("a plane moved", say={"inputs": moved, "outputs": moved})
+    add(
+        "outputs are not the inputs",
+        {"outputs": xy[::-1].copy(), "outputs_latlon": degrees[::-1].copy()},
+    )
+    twice, earth = xy.copy(), degrees.copy()
+    twice[1], earth[1] = twice[0], earth[0]
+    add("two places the same", {"inputs": twice, "outputs": twice, "inputs_latlon": earth,
+                                "outputs_latlon": earth, "counts": np.full((n, m), TOTAL // m,
+                                                                           np.uint64)})  # fmt: skip
+    odd = {**frame, "cell_km": [0.8, 0.9, 1.0]}
+    add("a cell of three sides", say={"inputs": odd, "outputs": odd})
+    add("epsilon twice", say='{"epsilon":60.0,' + plain(told)[1:])
+    add("no build", say={"build": {}})
+    add("a false unit", claim={"epsilon_unit": "per mile"})
+    add("one claim more", claim={"more": 1})
+    add("a word for a number", claim={"worst_slack": "none"})
+    add("another array", {"more": np.zeros(3)})
+    own = {"epsilon_unit": "per unit of its own metric"}
+    away = np.hypot(*(xy[:, None, :] - xy[None, :, :]).T)
+    far = 10 * away
+    far[0, n - 1] = far[n - 1, 0] = 1000.0
+    add("no triangle", {"metric": far}, own, {**own, "metric": "given in the file, for every pair "
+                                              "of places"})  # fmt: skip
+    add("half a proof", {"proof_left": np.zeros(1, np.int32)})
+    made["more texts"] = file_of(arrays, told, claimed, note="hello")
+    made["half a signature"] = file_of(arrays, told, claimed, signature="00" * 64)
+    made["a false loss"] = file_of(kept, told, {**priced, "quality_loss_km": 0.001})
+    double = 2 * kept["prior"]
+    said = {"quality_loss_km": 2 * priced["quality_loss_km"],
+            "prior_sha256": hashlib.sha256(double.tobytes()).hexdigest()}  # fmt: skip
+    made["a prior of 2"] = file_of({**kept, "prior": double}, told, {**priced, **said})
+    made["near the antipode"] = around(FAR_CENTRES[0])
+    good = made["honest"]
+    other = signed(mechanism_bytes(wh.exponential(places, 1.0)), private)
+    texts = json.loads(other[8 : 8 + int.from_bytes(other[:8], "little")])["__metadata__"]
+    vouched = {name: texts[name] for name in ("signature", "signer")}
+    made["signed"] = file_of(arrays, told, claimed, **vouched)
+    made["a changed byte"] = good[:-1] + bytes([good[-1] ^ 1])
+    made["cut short"] = good[:-8]
+    length = int.from_bytes(good[:8], "little")
+    line = good[8 : 8 + length].decode().rstrip(" ")
+    made["a space"] = headed(line.replace(":", ": ", 1), good[8 + length :])
+    return made
 
 
 def forged() -> dict[str, bytes]:
@@ -231,6 +332,8 @@ def forged() -> dict[str, bytes]:
         add(f"outputs that are the inputs on another plane {number}",
             {"outputs_latlon": elsewhere.to_latlon(xy)},
             {"outputs": {**frame, "plane": list(centre)}})  # fmt: skip
+    for centre in FAR_CENTRES:
+        made[f"a plane around {centre}"] = around(centre)
     nearly = degrees.copy()
     nearly[2, 1] += 1e-10  # far less than a millimetre, and not the same number
     add("outputs that are the inputs at other degrees", {"outputs_latlon": nearly})
@@ -417,6 +520,20 @@ def honest() -> dict[str, bytes]:
             )
         except wh.GuaranteeError:
             continue
+    for centre in NEAR_CENTRES:
+        made[f"a plane around {centre}"] = around(centre)
+    world = np.array([[60, 30], [70, 100], [66, -170], [45, 135], [-40, 145], [10, 80]])
+    everywhere = wh.Places.from_latlon(world)
+    made["half the earth, by geodesics"] = mechanism_bytes(
+        wh.exponential(everywhere, 0.002, privacy_metric=wh.geodesic(everywhere))
+    )
+    areas: dict[str, tuple[float, float, float, float]] = {
+        "a country": (41, -5, 51, 9), "a large country": (25, -124, 49, -67),
+        "at a pole": (85, 0, 90, 80), "across the date line": (-20, 176, -15, -178),
+    }  # fmt: skip
+    for name, (bottom, left, top, right) in areas.items():
+        cells = wh.square_grid(bottom, left, top, right, cell_km=(400.0, 400.0))
+        made[name] = mechanism_bytes(wh.exponential(cells, 0.01))
     wide = wh.Places.from_latlon(np.array([[10, 20], [12, 25], [-5, 40], [30, 60]]))
     made["a continent"] = mechanism_bytes(wh.exponential(wide, 0.002))
     made["date line"] = mechanism_bytes(

@@ -1,4 +1,4 @@
-"""A real service in a process of its own, for tests: started, asked, killed, started again."""
+"""A real service in a separate process, for tests: it can be started, used and killed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 import httpx
 import numpy as np
 
-# A wait longer than this has no end. It is no measure of anything: machines are slow, or busy.
+# A longer wait counts as endless. It is not a measurement: machines are slow, or busy.
 PATIENCE_S = 300.0
 
 
 class Served:
-    """A service that runs: its address, its folder and what it logged."""
+    """A running service: its URL, its folder and its log."""
 
     def __init__(
         self, folder: Path, *flags: str, environment: dict[str, str] | None = None
@@ -36,7 +36,7 @@ class Served:
         self.start()
 
     def start(self) -> None:
-        """Start it, and return when it is ready. Nothing is left of one that is not."""
+        """Start it, and return when it is ready. If it does not start, no process is left."""
         try:
             self._start()
         except BaseException:
@@ -79,12 +79,12 @@ class Served:
             self.log.append(line)
 
     def kill(self) -> None:
-        """End it as the power does."""
+        """End it like a power failure."""
         os.kill(self.pid, signal.SIGKILL)
         self._ended()
 
     def stop(self) -> int:
-        """End it as a person does."""
+        """End it like an operator."""
         self.process.send_signal(signal.SIGTERM)
         return self._ended()
 
@@ -97,7 +97,7 @@ class Served:
         return code
 
     def cpu_seconds(self) -> float:
-        """Return what the server has worked: that does not depend on who else is busy here."""
+        """Return the CPU seconds of the server, which do not depend on other processes."""
         words = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 

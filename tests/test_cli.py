@@ -285,11 +285,11 @@ def test_a_mechanism_that_was_edited_is_not_trusted(profile: Path) -> None:
         ({"about": {"version": "99"}}, "version must be 1, got '99'"),
         ({"arrays": {"counts": np.full((1, 1), 2**63, np.uint64)}}, "counts must have 12 rows"),
         ({"arrays": {"counts": np.ones((12, 12))}}, "not one that a mechanism has"),
-        ({"told": {"inputs": None}}, "not of the kind it must be"),
+        ({"told": {"inputs": None}}, "the wrong type"),
         ({"arrays": {"prior": np.ones(1)}}, "prior must be 12 numbers"),
         ({"arrays": {"more": np.ones(1)}}, "not one that a mechanism has"),
         ({"told": {"epsilon": "high"}}, "epsilon must be a number"),
-        ({"told": {"build": {}}}, "not of the kind it must be"),
+        ({"told": {"build": {}}}, "the wrong type"),
     ],
 )
 def test_a_file_that_is_no_mechanism(

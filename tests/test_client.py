@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import forgeries
 import whereish as wh
+from whereish.format import new_private_key, public_key_of
 from whereish.release.sampler import cumulative
 
 CLIENT = Path(__file__).parent.parent / "clients" / "js"
@@ -168,6 +170,26 @@ def test_the_clients_own_tests_pass(file: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "# fail 0" in done.stdout or "ℹ fail 0" in done.stdout
+
+
+@pytest.mark.slow
+def test_no_function_that_a_page_replaces_decides_anything(tmp_path: Path) -> None:
+    """Every function of the language is replaced in turn, after the client was loaded."""
+    private = new_private_key()
+    for name, content in forgeries.small(private).items():
+        (tmp_path / name).write_bytes(content)
+    environment = {
+        **os.environ,
+        "WHEREISH_FOLDER": str(tmp_path),
+        "WHEREISH_POINT": "[48.8581, 2.3412]",
+        "WHEREISH_KEY": public_key_of(private),
+    }
+    done = subprocess.run(
+        [str(NODE), str(CLIENT / "test" / "hooks.test.js")],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "# pass 4" in done.stdout or "ℹ pass 4" in done.stdout
 
 
 def test_versions_agree() -> None:

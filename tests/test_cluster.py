@@ -1,4 +1,4 @@
-"""The same batch on a Ray cluster of two nodes on this machine: equal, and not to be stopped."""
+"""The same batch on a Ray cluster of two nodes on this machine: equal, also after deaths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client without a key can do to the server with connections: nothing that lasts."""
+"""Connections of clients without a key: no attack with them blocks the server."""
 
 from __future__ import annotations
 

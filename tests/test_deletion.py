@@ -1,4 +1,4 @@
-"""What is deleted is deleted: after a kill at any moment, and on a full disk."""
+"""Deletion is complete: after a kill at any moment, and on a full disk."""
 
 from __future__ import annotations
 

@@ -19,11 +19,15 @@ def without(module: str, *words: object) -> subprocess.CompletedProcess[str]:
     """Run a command where a module cannot be imported."""
     code = f"import sys; sys.modules[{module!r}] = None; from whereish.cli import main; main()"
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
 
 
-@pytest.mark.parametrize("module", ["fastapi", "uvicorn", "dbos"])
+@pytest.mark.parametrize("module", ["fastapi", "uvicorn", "prometheus_client"])
 def test_serving_needs_the_extra_serve(module: str, tmp_path: Path) -> None:
     done = without(module, "serve", "--folder", tmp_path, "--port", 0)
     assert done.returncode == 2

@@ -1,6 +1,6 @@
-"""Servers and workers are killed at random moments: no job is lost, none is built twice or badly.
+"""Servers and workers are killed at random moments: no job is lost, doubled or wrong.
 
-``WHEREISH_KILLS=100`` kills a hundred times instead of a few; docs/deploy.md has what came of it.
+``WHEREISH_KILLS=100`` kills a hundred times instead of a few; docs/deploy.md has the results.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SECRET = {"WHEREISH_SECRET": "a secret that several servers share"}
 
 
 def ask(service: Served, method: str, path: str, **more: object) -> httpx.Response | None:
-    """Ask, and take a server that is being killed for what it is."""
+    """Send a request; None if the server was killed."""
     try:
         # What httpx takes besides is of many types, and passed on as it came.
         return httpx.request(method, service.url + path, timeout=30, **more)  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def torment(service: Served, kills: int, folder: Path, seed: int) -> dict[str, f
     while killer.is_alive() or len(ended) < len(documents):
         assert time.monotonic() < end, (killer.killed, len(ids), len(ended))
         for i in [i for i in range(len(documents)) if i not in ids][: chance.randint(1, 4)]:
-            # Who gets no answer asks again, with the same key: that is what it is for.
+            # After no answer the client sends the request again with the same Idempotency-Key.
             job = post(service, i, documents[i])
             if job is not None:
                 ids[i] = job
@@ -96,7 +96,7 @@ def torment(service: Served, kills: int, folder: Path, seed: int) -> dict[str, f
             if state in ("done", "parked"):
                 ended[job] = state
         time.sleep(0.05)
-    assert len(set(ids.values())) == len(documents), "two jobs of one, or one of two"
+    assert len(set(ids.values())) == len(documents), "two jobs for one recipe, or one for two"
     for i, document in enumerate(documents):
         assert post(service, i, document) == ids[i], "one job became two"
         if ended[ids[i]] == "done":

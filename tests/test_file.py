@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import tracemalloc
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -341,6 +342,10 @@ def test_released_mechanisms_survive_pickling_and_other_metadata() -> None:
         {"claimed": {"lower_bound_km": 0.9}},
         {"claimed": {"gap": 0.0}},
         {"claimed": {"prior_sha256": "0" * 64}},
+        {"claimed": {"epsilon_unit": "per mile"}},
+        {"claimed": {"epsilon_unit": None}},
+        {"claimed": {"metric": "miles"}},
+        {"claimed": {"metric": "given in the file, for every pair of places"}},
         {"claimed": {"seconds": 1e300}},
         {"claimed": {"method": 7}},
         {"claimed": {"created": "x" * 500}},
@@ -368,3 +373,65 @@ def test_the_names_of_claims_are_those_of_a_certificate(file: Path) -> None:
 
     mechanism, prior = wh.load_mechanism(file)
     assert set(wh.certify(mechanism, prior)) == set(wh.certify(mechanism)) == CLAIMS
+
+
+# Planes -----------------------------------------------------------------------------------------
+
+
+def around(centre: wh.LocalPlane, radius: float, seed: int) -> wh.Places:
+    """Return places within a radius of a centre, some of them at its edge, two of them close."""
+    rng = np.random.default_rng(seed)
+    turn, away = rng.uniform(0, 2 * np.pi, 20), radius * np.sqrt(rng.uniform(0, 1, 20))
+    away[:8] = radius
+    turn[1] = turn[0] + 1e-3
+    xy = np.column_stack([away * np.cos(turn), away * np.sin(turn)])
+    return wh.Places(xy, centre.to_latlon(xy), centre)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_distance_in_the_plane_is_longer_than_the_stretch_says(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    centres = [(90, 0), (-90, 10), (0, 180), (60, -179.9), (0, 0), tuple(rng.uniform(-90, 90, 2))]
+    centre = wh.LocalPlane(*centres[seed % 6])
+    where = around(centre, float(rng.uniform(1, 3400)), seed)
+    pairs = np.triu_indices(len(where), 1)
+    longer = wh.euclidean(where)[pairs] / wh.geodesic(where)[pairs]
+    assert longer.min() > 1 - 1e-9
+    assert 1 < longer.max() <= where.stretch * (1 + 1e-9)
+    assert where.stretch < 1.0494
+    mechanism = wh.exponential(where, 0.01)
+    on_ground = wh.tightest_epsilon(mechanism, wh.geodesic(where))
+    assert on_ground <= 0.01 * where.stretch * (1 + 1e-9)
+
+
+def test_a_plane_far_from_its_places_has_no_epsilon_per_km() -> None:
+    """Near the antipode of its centre a km of the plane is metres on the ground."""
+    city = wh.square_grid(48.85, 2.33, 48.87, 2.36, cell_km=(0.8, 0.8))
+    assert city.latlon is not None
+    far = wh.LocalPlane(-47.86, -176.655)
+    places = wh.Places(far.to_xy(city.latlon), city.latlon, far)
+    assert places.stretch == np.inf
+    prior = some.skewed(len(places))
+    even = np.ones((len(places), 1))
+    builds: list[Callable[[], wh.Mechanism]] = [
+        lambda: wh.exponential(places, 1.07),
+        lambda: wh.optimal(places, prior, 1.07),
+        lambda: wh.Mechanism(even, places, places.subset([0]), 1.07),
+        lambda: wh.exponential(places, 1.07, privacy_metric=wh.euclidean(places)),
+    ]
+    for build in builds:
+        with pytest.raises(wh.InputError, match="within 3400 km of the centre"):
+            build()
+    ground = wh.geodesic(places)
+    mechanism = wh.exponential(places, 1.07, privacy_metric=ground)
+    assert wh.tightest_epsilon(mechanism, ground) <= 1.07
+    assert mechanism.epsilon_unit != "per km"
+
+
+def test_a_wide_plane_says_what_epsilon_is_on_the_ground() -> None:
+    wide = around(wh.LocalPlane(40, -100), 2000.0, 1)
+    words = " ".join(wh.certify(wh.exponential(wide, 1.0))["guarantee"])
+    assert (
+        "up to 1.0167 times the distances on the ground: epsilon is at most 1.0167 per km" in words
+    )
+    assert "ground" not in " ".join(wh.certify(wh.exponential(PLACES, 1.0))["guarantee"])

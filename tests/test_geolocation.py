@@ -85,6 +85,14 @@ HOOK = """
   };
 """
 WRAPPED = "await load(); wrap(); const geo = navigator.geolocation;"
+# A fake that asks the browser's own object by what is found on the prototype when it is called.
+FAKE = """
+      const real = navigator.geolocation;
+      const through = (name) => (heard, ...rest) => Geolocation.prototype[name].call(real,
+        (position) => { note(position); heard(position); }, ...rest);
+      const fake = Object.create({ getCurrentPosition: through("getCurrentPosition"),
+        watchPosition: through("watchPosition") });
+"""
 CURRENT = "await ask(navigator.geolocation.getCurrentPosition);"
 STOPPED = {
     "an ordinary call": WRAPPED + CURRENT,
@@ -119,6 +127,34 @@ STOPPED = {
       wrap();"""
     + CURRENT
     + "await ask(navigator.geolocation.watchPosition);",
+    "a fake before it is wrapped": "await load();"
+    + FAKE
+    + """
+      Object.defineProperty(navigator, "geolocation", { configurable: true, value: fake });
+      wrap();
+      await ask(navigator.geolocation.getCurrentPosition);
+      await ask(Geolocation.prototype.getCurrentPosition, real);""",
+    "a fake getter before it is wrapped": "await load();"
+    + FAKE
+    + """
+      const get = () => fake;
+      Object.defineProperty(Navigator.prototype, "geolocation", { configurable: true, get });
+      wrap();
+      await ask(navigator.geolocation.getCurrentPosition);
+      await ask(Geolocation.prototype.watchPosition, real);""",
+    "another prototype before it is wrapped": "await load();"
+    + FAKE
+    + """
+      Object.setPrototypeOf(real, Object.getPrototypeOf(fake));
+      wrap();
+      await ask(navigator.geolocation.getCurrentPosition);
+      await ask(Geolocation.prototype.getCurrentPosition, real);""",
+    "another navigator before it is wrapped": "const { client, mechanism } = await load();"
+    + FAKE
+    + """
+      client.wrapGeolocation({ geolocation: fake }, mechanism, { newPlaces: 3 });
+      await ask(fake.getCurrentPosition);
+      await ask(Geolocation.prototype.getCurrentPosition, real);""",
     "its descriptor": WRAPPED + """
       const found = Object.getOwnPropertyDescriptor(Geolocation.prototype, "getCurrentPosition");
       await ask(found.value ?? found.get.call(geo));""",
@@ -230,6 +266,14 @@ STILL_WORKS = {
     "ran before the client was loaded": """
       const original = Geolocation.prototype.getCurrentPosition;
       await load(); wrap(); await ask(original);""",
+    "ran before `wrapGeolocation` was called": """
+      await load();
+      const original = Geolocation.prototype.getCurrentPosition;
+      wrap(); await ask(original);""",
+    "asked for the position itself before": """
+      await load();
+      await new Promise((done) => navigator.geolocation.watchPosition((p) => { note(p); done(); }));
+      wrap();""",
     "a frame of the same origin": WRAPPED + """
       const frame = document.createElement("iframe");
       document.body.append(frame);

@@ -1,4 +1,4 @@
-"""What attackers and newcomers found once must not come back."""
+"""Problems that attackers and new users found once: they must not return."""
 
 from __future__ import annotations
 

@@ -85,21 +85,21 @@ def completed(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("build", "--solver", "h"), {"highs-ipm", "highs-dual-simplex", "highs-primal-simplex"}),
-        (("build", "--method", "c"), {"closed-form"}),
-        (("build", "--formulation", "d"), {"dual"}),
-        (("profile", "--period", "m"), {"morning"}),
-        (("profile", "--kind", "g"), {"geolife", "geojson", "google", "gpx"}),
-        (("report", "--period", "w"), {"week"}),
-        (("obfuscate", "--outside", "p"), {"planar-laplace"}),
-        (("measure", "--adversary-metric", "g"), {"geodesic"}),
-        (("build", "--solv"), {"--solver"}),
-        (("synth",), {"synthetic-city"}),
+        (("build", "--solver", "h"), "highs-ipm highs-dual-simplex highs-primal-simplex"),
+        (("build", "--method", "c"), "closed-form"),
+        (("build", "--formulation", "d"), "dual"),
+        (("profile", "--period", "m"), "morning"),
+        (("profile", "--kind", "g"), "geolife geojson google gpx"),
+        (("report", "--period", "w"), "week"),
+        (("obfuscate", "--outside", "p"), "planar-laplace"),
+        (("measure", "--adversary-metric", "g"), "geodesic"),
+        (("build", "--solv"), "--solver"),
+        (("synth",), "synthetic-city"),
     ],
-    ids=" ".join,
+    ids=lambda words: words if isinstance(words, str) else " ".join(words),
 )
-def test_the_shell_completes_names_and_choices(words: tuple[str, ...], expected: set[str]) -> None:
-    assert set(completed(*words)) == expected
+def test_the_shell_completes_names_and_choices(words: tuple[str, ...], expected: str) -> None:
+    assert set(completed(*words)) == set(expected.split())
 
 
 def test_completion_can_be_installed(tmp_path: Path) -> None:

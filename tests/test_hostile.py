@@ -1,4 +1,4 @@
-"""Whatever is sent: no 5xx, nothing that takes over two seconds, every refusal names a field."""
+"""Hostile requests: no 5xx, no answer after two seconds, every error names a field."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_the_hook_hides_every_package_of_the_extras() -> None:
     for module, owners in packages_distributions().items():
         if {plain(one) for one in owners} & {plain(one) for one in named}:
             assert module in hidden, module
-    assert {"fastapi", "uvicorn", "dbos", "psycopg", "ray", "fsspec"} <= hidden
+    assert {"fastapi", "uvicorn", "psycopg", "ray", "fsspec"} <= hidden
     assert hidden.isdisjoint({"whereish", "numpy", "matplotlib", "typer", "pydantic"})
 
 

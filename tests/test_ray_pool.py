@@ -1,4 +1,4 @@
-"""The service's jobs on a Ray cluster of two nodes on this machine: the same, and as durable."""
+"""Jobs of the service on a Ray cluster of two nodes on this machine: equal, and as durable."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def commands(service: Served) -> list[str]:
     return [Path(f"/proc/{pid}/cmdline").read_text() for pid in service.workers()]
 
 
-def test_what_is_solved_there_is_what_is_solved_here(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_solve_on_the_cluster_equals_a_local_one(nodes: Nodes, tmp_path: Path) -> None:
     with serving(tmp_path / "s", "--cluster", nodes.address) as service, service.client() as client:
         documents = [recipe(20, seed=1, keep_prior=True), large(110)]
         jobs = [post(client, document) for document in documents]
@@ -140,7 +140,7 @@ def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
     assert not found_in("".join(service.log).encode())
 
 
-def test_who_waits_for_a_core_says_so_and_can_be_cancelled(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_job_that_waits_for_a_core_can_be_deleted(nodes: Nodes, tmp_path: Path) -> None:
     with (
         serving(tmp_path, "--cluster", nodes.address, "--workers", "3") as service,
         service.client() as client,

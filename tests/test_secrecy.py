@@ -1,4 +1,4 @@
-"""What is personal is nowhere but where it has to be, and then nowhere at all."""
+"""Personal data is only where it is needed, and removed when it is not."""
 
 from __future__ import annotations
 

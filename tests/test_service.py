@@ -1,4 +1,4 @@
-"""The service as its clients see it: a real server, asked over HTTP."""
+"""The service as its clients see it: a real server, over HTTP."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_time_limit_hands_over_the_best_so_far(client: httpx.Client, tmp_path:
     assert wh.audit_file(tmp_path / "k.whereish")["certified"]
 
 
-def test_deleting_stops_the_solve_and_forgets_it(service: Served, client: httpx.Client) -> None:
+def test_deleting_stops_the_solve_and_removes_it(service: Served, client: httpx.Client) -> None:
     job = post(client, recipe(600))
     wait_until(lambda: client.get(f"/v1/mechanisms/{job['id']}").json()["progress"] is not None)
     busiest = max(service.workers(), key=cpu_seconds)
@@ -195,7 +195,7 @@ def test_a_general_solver_is_held_to_the_same_limits(client: httpx.Client) -> No
     assert wait_for(client, job["id"])["state"] == "done"
 
 
-def test_who_has_fewer_jobs_waiting_goes_first(tmp_path: Path) -> None:
+def test_a_client_with_fewer_open_jobs_comes_first(tmp_path: Path) -> None:
     ann, bob = keys(tmp_path, "add", "ann"), keys(tmp_path, "add", "bob")
     with serving(tmp_path, "--workers", "1") as service:
         hers, his = service.client(ann), service.client(bob)
@@ -346,7 +346,7 @@ def test_the_rate_is_limited(tmp_path: Path) -> None:
 # --- keys -------------------------------------------------------------------------------------
 
 
-def test_with_keys_everybody_sees_their_own_only(tmp_path: Path) -> None:
+def test_with_keys_each_client_sees_only_its_own_jobs(tmp_path: Path) -> None:
     ann, bob = keys(tmp_path, "add", "ann"), keys(tmp_path, "add", "bob")
     assert ann != bob
     kept = b"".join(file.read_bytes() for file in tmp_path.iterdir())
@@ -392,7 +392,7 @@ def test_with_keys_everybody_sees_their_own_only(tmp_path: Path) -> None:
             made.close()
 
 
-def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
+def test_a_wrong_key_is_refused(tmp_path: Path) -> None:
     key = keys(tmp_path, "add", "ann")
     id_, secret = key.split("_", 2)[1:]
     wrong = [
@@ -444,7 +444,7 @@ def test_other_sites_cannot_ask_a_service_without_keys(client: httpx.Client) -> 
     assert (packed.status_code, packed.json()["error"]["field"]) == (415, "Content-Encoding")
 
 
-# --- what everything has ----------------------------------------------------------------------
+# --- all answers ------------------------------------------------------------------------------
 
 
 def test_every_answer_has_strict_headers_and_an_id(client: httpx.Client) -> None:
@@ -552,7 +552,7 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     assert "must be free" in done.stderr
 
 
-def test_a_client_that_dawdles_is_cut_off(service: Served) -> None:
+def test_a_client_that_sends_too_slowly_is_disconnected(service: Served) -> None:
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as slow:
         slow.sendall(
@@ -617,7 +617,7 @@ def test_a_worker_does_not_outlive_its_server(tmp_path: Path) -> None:
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left))
 
 
-def test_what_is_old_is_forgotten(tmp_path: Path) -> None:
+def test_old_jobs_are_deleted(tmp_path: Path) -> None:
     with serving(tmp_path, "--retention", "3s") as service, service.client() as client:
         job = post(client, recipe(5))["id"]
         assert wait_for(client, job)["state"] == "done"

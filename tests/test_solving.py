@@ -1,4 +1,4 @@
-"""One process for one recipe: what comes of it, its limits, and its end."""
+"""One worker process for one recipe: its outcome, its limits, and its end."""
 
 from __future__ import annotations
 

@@ -43,6 +43,10 @@ export class Mechanism {
   readonly reports: number;
   /** Null where none is promised: `certified` is false, and a Reporter refuses it. */
   readonly epsilon: number | null;
+  /**
+   * "per km", of the plane: per km of the ground epsilon is at most 5 % larger, far less in a city
+   * (docs/limitations.md); or "per unit of its own metric".
+   */
   readonly epsilonUnit: string | null;
   readonly certified: boolean;
   /** What the client has worked out itself; what else a file's certificate claims is not in it. */

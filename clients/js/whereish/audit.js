@@ -1,26 +1,26 @@
-// The exact audit, on the device: every ratio of the counts that are sampled, nothing rounded in
-// anybody's favour. For all places x, o and outputs z it must hold that
+// The exact audit, on the device: every ratio of the counts that are sampled. Every rounding is
+// towards refusal. For all places x, o and outputs z it must hold that
 //
 //     counts[x, z] <= exp(eps d(x, o)) counts[o, z]          and the same with x and o exchanged.
 //
 // eps, the coordinates and the entries of a metric are the numbers that their doubles are. Most
-// ratios have room to spare and pass a comparison of doubles with a margin; whatever does not is
+// ratios have room to spare and pass a comparison of doubles with a margin; all others are
 // decided in integers, against a rational number that is not above exp(eps d). So what passes
 // holds. docs/proofs/audit.md has the argument at length.
 import { GuaranteeError } from "./errors.js";
-import { later, now, sqrt, toBigInt, toNumber } from "./primordials.js";
+import { create, F64, floor, I32, lengthOf, now, sqrt, toBigInt, toNumber, U64 } from "./primordials.js";
 
 const F = 192n; // bits after the point
 const ONE = 1n << F;
 const KEPT = 63n; // of them in a comparison, as in the Python library: both decide alike
 // exp(44) > 2^63: no count asks for more than that, unless the other one is zero.
 const AMPLE = 44;
-const PAUSE_MS = 100;
+const STEP_MS = 100;
 
 // --- integers ------------------------------------------------------------------------------
 
-const value = new Float64Array(1);
-const bits = new BigUint64Array(value.buffer);
+const value = new F64(1);
+const bits = new U64(value.buffer);
 
 /** The integer m and the exponent e with number = m 2^e, exactly. */
 function exact(number) {
@@ -32,17 +32,22 @@ function exact(number) {
 }
 
 const shifted = (number, by) => (by >= 0 ? number << toBigInt(by) : number >> toBigInt(-by));
-const bitLength = (number) => {
-  const text = number.toString(16);
-  return 4 * text.length - Math.clz32(parseInt(text[0], 16)) + 28;
-};
+/** How many binary digits a number has that is not negative. */
+function bitLength(number) {
+  if (number === 0n) return 0;
+  let step = 1;
+  while (number >> toBigInt(step) > 0n) step *= 2;
+  let length = 0;
+  for (; step >= 1; step /= 2) if (number >> toBigInt(length + step) > 0n) length += step;
+  return length + 1;
+}
 
 /** The largest integer whose square is at most a positive number of 300 to 450 bits. */
 function rootDown(number) {
   const drop = bitLength(number) - 100;
   const half = (drop + (drop & 1)) / 2;
   // A first guess from the leading digits; each of Newton's steps doubles those that are right.
-  let root = shifted(toBigInt(Math.floor(sqrt(toNumber(shifted(number, -2 * half))))) + 1n, half);
+  let root = shifted(toBigInt(floor(sqrt(toNumber(shifted(number, -2 * half))))) + 1n, half);
   for (let step = 0; step < 3; step++) root = (root + number / root) >> 1n;
   while (root * root > number) root -= 1n;
   return root;
@@ -50,14 +55,19 @@ function rootDown(number) {
 
 /** Points as integers of one common unit 2^e. */
 function onLattice(xy) {
-  let least = Infinity;
-  const parts = [];
-  for (let i = 0; i < xy.length; i++) {
-    parts.push(exact(xy[i]));
-    if (parts[i].m !== 0n) least = Math.min(least, parts[i].e);
+  const length = lengthOf(xy);
+  let unit = Infinity;
+  for (let i = 0; i < length; i++) {
+    const { m, e } = exact(xy[i]);
+    if (m !== 0n && e < unit) unit = e;
   }
-  const unit = least === Infinity ? 0 : least;
-  return { unit, at: parts.map(({ m, e }) => (m === 0n ? 0n : m << toBigInt(e - unit))) };
+  if (unit === Infinity) unit = 0;
+  const at = create(null); // by number; a list would grow by what a script can replace
+  for (let i = 0; i < length; i++) {
+    const { m, e } = exact(xy[i]);
+    at[i] = m === 0n ? 0n : m << toBigInt(e - unit);
+  }
+  return { unit, at };
 }
 
 /** ln 2 from above, in units of 2^-F: the sum of 1 / (k 2^k), each term and the rest rounded up. */
@@ -87,6 +97,13 @@ function expDown(y) {
   return { size: sum >> (F - KEPT), power };
 }
 
+/** The smaller of the two distances that a metric has between two places. */
+function shorter(metric, n, x, o) {
+  const there = metric[x * n + o];
+  const back = metric[o * n + x];
+  return there < back ? there : back;
+}
+
 /** Make the function (x, o) -> lower bound of exp(eps d), or null where it is ample. */
 function exactBounds(epsilon, xy, metric, n) {
   const level = exact(epsilon);
@@ -94,7 +111,7 @@ function exactBounds(epsilon, xy, metric, n) {
   return (x, o) => {
     let distance, e;
     if (metric) {
-      ({ m: distance, e } = exact(Math.min(metric[x * n + o], metric[o * n + x])));
+      ({ m: distance, e } = exact(shorter(metric, n, x, o)));
     } else {
       const east = at[2 * x] - at[2 * o];
       const north = at[2 * x + 1] - at[2 * o + 1];
@@ -110,7 +127,8 @@ function exactBounds(epsilon, xy, metric, n) {
 
 // --- doubles -------------------------------------------------------------------------------
 
-const TWO_TO = new Float64Array(65).fill(1);
+const TWO_TO = new F64(65);
+TWO_TO[0] = 1;
 for (let k = 1; k <= 64; k++) TWO_TO[k] = 2 * TWO_TO[k - 1];
 
 /**
@@ -122,7 +140,7 @@ for (let k = 1; k <= 64; k++) TWO_TO[k] = 2 * TWO_TO[k - 1];
  * |r| < 0.7. All of it is far less than the 2^-30 taken off.
  */
 function expLow(y) {
-  const k = Math.floor(y * 1.4426950408889634);
+  const k = floor(y * 1.4426950408889634);
   const r = y - k * 0.6931471805599453;
   let sum = 1;
   for (let i = 17; i > 0; i--) sum = 1 + (sum * r) / i;
@@ -138,7 +156,7 @@ function expLow(y) {
 function lowFactor(epsilon, xy, metric, n, x, o) {
   let away;
   if (metric) {
-    away = Math.min(metric[x * n + o], metric[o * n + x]);
+    away = shorter(metric, n, x, o);
   } else {
     const east = xy[2 * x] - xy[2 * o];
     const north = xy[2 * x + 1] - xy[2 * o + 1];
@@ -153,51 +171,58 @@ function lowFactor(epsilon, xy, metric, n, x, o) {
 // --- the check -----------------------------------------------------------------------------
 
 /**
- * Check every ratio, exactly; throws GuaranteeError at the first that does not hold.
+ * Prepare the check of every ratio, exactly. Returns a function that goes on with it for a tenth of
+ * a second: true when all ratios are checked and hold, false when there is more to do. It throws
+ * GuaranteeError at the first ratio that does not hold.
  *
  * @param counts BigUint64Array, n rows of m, each of which sums to 2^63
  * @param xy Float64Array of n points in the plane; `metric`, n by n, in their place if not null
  */
-export async function auditRatios(counts, n, m, epsilon, xy, metric) {
+export function ratioCheck(counts, n, m, epsilon, xy, metric) {
   // Columns of zeros only are private; they are left out of the comparisons.
-  const used = [];
+  const used = new I32(m);
+  let width = 0;
   for (let z = 0; z < m; z++) {
     let any = false;
     for (let x = 0; x < n && !any; x++) any = counts[x * m + z] !== 0n;
-    if (any) used.push(z);
+    if (any) used[width++] = z;
   }
-  const width = used.length;
-  const values = new Float64Array(n * width);
+  const values = new F64(n * width);
   for (let x = 0; x < n; x++) {
     for (let u = 0; u < width; u++) values[x * width + u] = toNumber(counts[x * m + used[u]]);
   }
   const boundOf = exactBounds(epsilon, xy, metric, n);
-  let begun = now();
-  for (let x = 0; x < n; x++) {
-    for (let o = x + 1; o < n; o++) {
-      // A count as a double is right to 2^-53, and so is a product: 2^-50 covers all four.
-      const low = lowFactor(epsilon, xy, metric, n, x, o) * (1 - 2 ** -50);
-      let bound;
-      for (let u = 0, i = x * width, j = o * width; u < width; u++, i++, j++) {
-        if (values[i] <= low * values[j] && values[j] <= low * values[i]) continue;
-        if (bound === undefined) bound = boundOf(x, o);
-        const here = counts[x * m + used[u]];
-        const there = counts[o * m + used[u]];
-        const broken = above(here, there, bound) ? [x, o] : above(there, here, bound) ? [o, x] : null;
-        if (broken) {
-          throw new GuaranteeError(
-            `not private: place ${broken[0]} reports output ${used[u]} more often than ` +
-              `epsilon ${epsilon} allows beside place ${broken[1]}`,
-          );
-        }
-      }
-    }
-    // A page stays alive meanwhile.
-    if (later && now() - begun > PAUSE_MS) {
-      await new Promise((go) => later(go));
-      begun = now();
+
+  function checkPair(x, o) {
+    // A count as a double is right to 2^-53, and so is a product: 2^-50 covers all four.
+    const low = lowFactor(epsilon, xy, metric, n, x, o) * (1 - 2 ** -50);
+    let bound;
+    for (let u = 0, i = x * width, j = o * width; u < width; u++, i++, j++) {
+      if (values[i] <= low * values[j] && values[j] <= low * values[i]) continue;
+      if (bound === undefined) bound = boundOf(x, o);
+      const here = counts[x * m + used[u]];
+      const there = counts[o * m + used[u]];
+      if (above(here, there, bound)) refuse(x, o, used[u], epsilon);
+      if (above(there, here, bound)) refuse(o, x, used[u], epsilon);
     }
   }
+
+  let next = 0;
+  return () => {
+    const begun = now();
+    while (next < n) {
+      for (let o = next + 1; o < n; o++) checkPair(next, o);
+      next++;
+      if (now() - begun > STEP_MS) break;
+    }
+    return next >= n;
+  };
+}
+
+function refuse(x, o, z, epsilon) {
+  throw new GuaranteeError(
+    `not private: place ${x} reports output ${z} more often than epsilon ${epsilon} allows beside place ${o}`,
+  );
 }
 
 /** Whether a > bound b, in integers. */

@@ -1,7 +1,8 @@
-// What a mechanism's file must say, as the Python library has it (mechanisms/file.py): the type,
-// shape and range of everything, and that all of it is about the same places.
+// What a mechanism's file must say, as the Python library has it (format/mechanism_file.py): the
+// type, shape and range of everything, and that all of it is about the same places.
+import { isObject } from "./container.js";
 import { FormatError, GuaranteeError } from "./errors.js";
-import { isArray, isFinite } from "./primordials.js";
+import { abs, F64, hypot, I32, isArray, isFinite, keys, lengthOf, sliceText, sortTyped, U64 } from "./primordials.js";
 import { project } from "./plane.js";
 
 const LARGEST = 1e12;
@@ -9,12 +10,16 @@ const MOST_PLACES = 10_000;
 const SMALLEST_EPSILON = 1e-9;
 const LARGEST_EPSILON = 1e9;
 const SAME_PLACE_KM = 1e-6;
+// The same number as FURTHEST_KM of places/points.py, where it is explained.
+const FURTHEST_KM = 3400;
 const TOTAL = 1n << 63n;
 const ARRAYS = {
   __proto__: null, counts: "U64", inputs: "F64", outputs: "F64", inputs_latlon: "F64",
   outputs_latlon: "F64", metric: "F64", prior: "F64", proof_output: "I32", proof_left: "I32",
   proof_right: "I32", proof_value: "F64",
 };
+const NEEDED = ["counts", "inputs", "outputs"];
+const PROOF = ["proof_output", "proof_left", "proof_right", "proof_value"];
 const TEXTS = ["format", "version", "mechanism", "certificate", "sha256", "signature", "signer"];
 const BUILD_TEXTS = ["method", "solver", "form", "stopped"];
 const BUILD_NUMBERS = [
@@ -37,7 +42,17 @@ const fail = (words) => {
   throw new FormatError(words);
 };
 const isNumber = (value) => typeof value === "number" && isFinite(value);
-const isObject = (value) => value !== null && typeof value === "object" && !isArray(value);
+const isText = (value) => typeof value === "string";
+const isOneOf = (list, name) => !every(list, list.length, (other) => other !== name);
+const isPair = (value) => isArray(value) && value.length === 2 && isNumber(value[0]) && isNumber(value[1]);
+const isSide = (side) => side > 0 && side <= LARGEST;
+const onEarth = (lat, lon) => abs(lat) <= 90 && abs(lon) <= 180; // not so for NaN
+
+/** Whether the first `length` elements of a list or typed array are all as they must be. */
+function every(list, length, fits) {
+  for (let i = 0; i < length; i++) if (!fits(list[i], i)) return false;
+  return true;
+}
 
 /** Check the names, types and shapes of the arrays, and the names of the texts. */
 export function checkNames(arrays, texts) {
@@ -45,38 +60,50 @@ export function checkNames(arrays, texts) {
     fail('not a mechanism: its header must say "format": "whereish mechanism"');
   }
   if (texts.version !== "1") fail("version must be 1: this client reads no other");
-  for (const name of Object.keys(texts)) {
-    if (!TEXTS.includes(name)) fail("its header says more than a mechanism's does");
+  const about = keys(texts);
+  if (!every(about, about.length, (name) => isOneOf(TEXTS, name))) {
+    fail("its header says more than a mechanism's does");
   }
-  for (const [name, { dtype }] of Object.entries(arrays)) {
-    if (ARRAYS[name] !== dtype) fail(`the array ${name.slice(0, 40)} is not one that a mechanism has`);
-  }
-  for (const name of ["counts", "inputs", "outputs"]) {
-    if (!arrays[name]) fail(`not a mechanism: ${name} is missing`);
-  }
-  const { shape } = arrays.counts;
-  if (shape.length !== 2 || Math.min(...shape) < 1) {
-    fail("counts must be a matrix with at least one place and one output");
-  }
-  if (Math.max(...shape) > MOST_PLACES) fail("a mechanism must have at most 10,000 places");
-  const [n, m] = shape;
-  const wanted = {
-    inputs: [n, 2], outputs: [m, 2], inputs_latlon: [n, 2], outputs_latlon: [m, 2],
-    metric: [n, n], prior: [n],
-  };
-  for (const [name, sides] of Object.entries(wanted)) {
-    if (!arrays[name]) continue;
-    if (arrays[name].shape.join() !== sides.join()) fail(`${name} must be ${sides.join(" x ")} numbers`);
-    if (!arrays[name].values.every((number) => Math.abs(number) <= LARGEST)) {
-      fail(`${name} must be finite, and at most ${LARGEST}`); // NaN is not at most anything
+  const names = keys(arrays);
+  for (let i = 0; i < names.length; i++) {
+    if (ARRAYS[names[i]] !== arrays[names[i]].dtype) {
+      fail(`the array ${sliceText(names[i], 0, 40)} is not one that a mechanism has`);
     }
   }
+  for (let i = 0; i < NEEDED.length; i++) {
+    if (!arrays[NEEDED[i]]) fail(`not a mechanism: ${NEEDED[i]} is missing`);
+  }
+  const { shape } = arrays.counts;
+  if (shape.length !== 2 || shape[0] < 1 || shape[1] < 1) {
+    fail("counts must be a matrix with at least one place and one output");
+  }
+  const n = shape[0];
+  const m = shape[1];
+  if (n > MOST_PLACES || m > MOST_PLACES) fail("a mechanism must have at most 10,000 places");
+  checkNumbers(arrays, "inputs", n, 2);
+  checkNumbers(arrays, "outputs", m, 2);
+  checkNumbers(arrays, "inputs_latlon", n, 2);
+  checkNumbers(arrays, "outputs_latlon", m, 2);
+  checkNumbers(arrays, "metric", n, n);
+  checkNumbers(arrays, "prior", n, null);
   return { n, m };
+}
+
+/** Check the shape of an array, if there is one, and that its numbers are finite. */
+function checkNumbers(arrays, name, rows, columns) {
+  const array = arrays[name];
+  if (!array) return;
+  const { shape, values, count } = array;
+  const fits = columns === null ? shape.length === 1 : shape.length === 2 && shape[1] === columns;
+  if (!fits || shape[0] !== rows) fail(`${name} must be ${rows}${columns ? ` x ${columns}` : ""} numbers`);
+  if (!every(values, count, (number) => abs(number) <= LARGEST)) {
+    fail(`${name} must be finite, and at most ${LARGEST}`); // NaN is not at most anything
+  }
 }
 
 /** Check that every row sums to exactly 2^63; return the running sums of all rows. */
 export function runningSums(counts, n, m) {
-  const sums = new BigUint64Array(n * m);
+  const sums = new U64(n * m);
   for (let x = 0; x < n; x++) {
     let sum = 0n;
     for (let z = 0; z < m && sum <= TOTAL; z++) {
@@ -90,47 +117,65 @@ export function runningSums(counts, n, m) {
 
 /** Check a set of places: different, and on the earth where the file says that they are. */
 export function checkPlaces(name, arrays, told) {
-  if (!isObject(told?.[name]) || !("plane" in told[name]) || !("cell_km" in told[name])) {
+  const frame = told[name];
+  if (!isObject(frame) || !("plane" in frame) || !("cell_km" in frame)) {
     fail(`${name} must have a plane and a cell, or null for them`);
   }
-  const { plane, cell_km: cell } = told[name];
-  for (const pair of [plane, cell]) {
-    if (pair !== null && !(isArray(pair) && pair.length === 2 && pair.every(isNumber))) {
-      fail(`${name}: a plane and a cell are two numbers each`);
-    }
+  const { plane, cell_km: cell } = frame;
+  if ((plane !== null && !isPair(plane)) || (cell !== null && !isPair(cell))) {
+    fail(`${name}: a plane and a cell are two numbers each`);
   }
-  if (cell && !cell.every((side) => side > 0 && side <= LARGEST)) fail(`${name}: a cell must be larger than 0 km`);
-  if (plane && !(Math.abs(plane[0]) <= 90 && Math.abs(plane[1]) <= 180)) {
+  if (cell && !(isSide(cell[0]) && isSide(cell[1]))) fail(`${name}: a cell must be larger than 0 km`);
+  if (plane && !onEarth(plane[0], plane[1])) {
     fail(`${name}: the centre of a plane must be latitude and longitude in degrees`);
   }
-  const xy = arrays[name].values;
+  const { values: xy, count } = arrays[name];
   const latlon = arrays[`${name}_latlon`]?.values ?? null;
-  checkDifferent(name, xy);
+  checkDifferent(name, xy, count);
   if ((plane === null) !== (latlon === null)) fail(`${name}: degrees and a plane come together`);
-  for (let i = 0; latlon && i < latlon.length; i += 2) {
-    if (!(Math.abs(latlon[i]) <= 90 && Math.abs(latlon[i + 1]) <= 180)) {
+  for (let i = 0; latlon && i < count; i += 2) {
+    if (!onEarth(latlon[i], latlon[i + 1])) {
       fail(`${name} must be latitude and longitude in degrees, and place ${i / 2} is not`);
     }
-    const [x, y] = project(plane, latlon[i], latlon[i + 1]);
+    const at = project(plane, latlon[i], latlon[i + 1]);
     // A millimetre, and one more for each 1,000 km: Vincenty's formulas are not PROJ's.
-    const allowed = 1e-6 + 1e-9 * Math.hypot(xy[i], xy[i + 1]);
-    if (!(Math.abs(x - xy[i]) < allowed && Math.abs(y - xy[i + 1]) < allowed)) {
+    const allowed = 1e-6 + 1e-9 * hypot(xy[i], xy[i + 1]);
+    if (!(abs(at[0] - xy[i]) < allowed && abs(at[1] - xy[i + 1]) < allowed)) {
       fail(`${name}: degrees and km must be those of the same places`);
     }
   }
   return { plane, cell };
 }
 
-function checkDifferent(name, xy) {
-  // From west to east: who is within a millimetre of another is among its next few.
-  const order = Array.from({ length: xy.length / 2 }, (_, i) => i).sort((a, b) => xy[2 * a] - xy[2 * b]);
-  for (let i = 0; i < order.length; i++) {
+function checkDifferent(name, xy, count) {
+  // From west to east: a place within a millimetre of another is among its next few.
+  const n = count / 2;
+  const order = new I32(n);
+  for (let i = 0; i < n; i++) order[i] = i;
+  sortTyped(order, (a, b) => xy[2 * a] - xy[2 * b]);
+  for (let i = 0; i < n; i++) {
     const a = 2 * order[i];
-    for (let j = i + 1; j < order.length && xy[2 * order[j]] - xy[a] <= SAME_PLACE_KM; j++) {
+    for (let j = i + 1; j < n && xy[2 * order[j]] - xy[a] <= SAME_PLACE_KM; j++) {
       const b = 2 * order[j];
-      if (Math.hypot(xy[a] - xy[b], xy[a + 1] - xy[b + 1]) <= SAME_PLACE_KM) {
+      if (hypot(xy[a] - xy[b], xy[a + 1] - xy[b + 1]) <= SAME_PLACE_KM) {
         fail(`${name} must differ by a millimetre, and places ${a / 2} and ${b / 2} do not`);
       }
+    }
+  }
+}
+
+/**
+ * Check that kilometres in the plane are those on the ground, up to 5 %: places that lie far from
+ * the centre are much further apart in the plane than they are.
+ */
+export function checkNearCentre(xy) {
+  const length = lengthOf(xy);
+  for (let i = 0; i < length; i += 2) {
+    if (!(xy[i] * xy[i] + xy[i + 1] * xy[i + 1] <= FURTHEST_KM * FURTHEST_KM)) {
+      fail(
+        `an epsilon per km needs places within ${FURTHEST_KM} km of the centre of their plane, ` +
+          "and one is further away: distances in the plane are not those on the ground",
+      );
     }
   }
 }
@@ -150,14 +195,15 @@ export function checkMetric(metric, n) {
   for (let x = 0; x < n; x++) {
     if (metric[x * n + x] !== 0) fail(`metric must be zero on the diagonal, and is not at ${x}`);
     for (let y = 0; y < n; y++) {
-      const [one, other] = [metric[x * n + y], metric[y * n + x]];
-      if (x !== y && !(one > 0)) fail(`metric must be positive between different places`);
-      if (!(Math.abs(one - other) <= 1e-9 * Math.abs(one))) fail("metric must be symmetric");
+      const there = metric[x * n + y];
+      const back = metric[y * n + x];
+      if (x !== y && !(there > 0)) fail("metric must be positive between different places");
+      if (!(abs(there - back) <= 1e-9 * abs(there))) fail("metric must be symmetric");
     }
   }
-  const shortest = new Float64Array(n);
+  const shortest = new F64(n);
   for (let x = 0; x < n; x++) {
-    shortest.fill(Infinity);
+    for (let y = 0; y < n; y++) shortest[y] = Infinity;
     for (let via = 0; via < n; via++) {
       const first = metric[x * n + via];
       for (let y = 0; y < n; y++) {
@@ -175,75 +221,91 @@ export function checkMetric(metric, n) {
 
 /** Check that a prior is one. */
 export function checkPrior(prior) {
-  const total = prior.reduce((sum, share) => sum + share, 0);
-  if (!prior.every((share) => share >= 0) || !(Math.abs(total - 1) <= 1e-6)) {
+  const n = lengthOf(prior);
+  let total = 0;
+  for (let x = 0; x < n; x++) total += prior[x];
+  if (!every(prior, n, (share) => share >= 0) || !(abs(total - 1) <= 1e-6)) {
     fail("prior must be non-negative and sum to 1");
   }
 }
 
 /** Check the arrays of a proof: all of them or none, and of places and outputs that there are. */
 export function checkProof(arrays, n, m) {
-  const names = Object.keys(arrays).filter((name) => name.startsWith("proof_"));
-  if (names.length === 0) return;
-  for (const [name, most] of [["output", m], ["left", n], ["right", n], ["value", Infinity]]) {
-    const part = arrays[`proof_${name}`];
+  if (every(PROOF, PROOF.length, (name) => !arrays[name])) return;
+  const most = [m, n, n, Infinity];
+  const rows = arrays.proof_value?.shape[0];
+  for (let i = 0; i < PROOF.length; i++) {
+    const part = arrays[PROOF[i]];
     const whole =
-      part && part.shape.length === 1 && part.shape[0] === arrays.proof_value?.shape[0] &&
-      part.values.every((number) => number >= 0 && number < most);
+      part && part.shape.length === 1 && part.shape[0] === rows &&
+      every(part.values, rows, (number) => number >= 0 && number < most[i]);
     if (!whole) fail("its proof is not of the form it must be");
   }
-  const { proof_left: left, proof_right: right } = arrays;
-  const itself = left.values.some((place, i) => place === right.values[i]);
-  if (left.values.length > m * n * (n - 1) || itself) fail("its proof is not of the form it must be");
+  const left = arrays.proof_left.values;
+  const right = arrays.proof_right.values;
+  const different = every(left, rows, (place, i) => place !== right[i]);
+  if (rows > m * n * (n - 1) || !different) fail("its proof is not of the form it must be");
 }
 
 /** Check the kinds of what is said about how it was built. */
 export function checkBuild(build) {
-  if (!isObject(build) || typeof build.method !== "string") fail("build must say a method");
-  for (const name of BUILD_TEXTS) {
-    if ((build[name] ?? null) !== null && typeof build[name] !== "string") fail(`build.${name} must be a text`);
+  if (!isObject(build) || !isText(build.method)) fail("build must say a method");
+  for (let i = 0; i < BUILD_TEXTS.length; i++) {
+    const value = build[BUILD_TEXTS[i]] ?? null;
+    if (value !== null && !isText(value)) fail(`build.${BUILD_TEXTS[i]} must be a text`);
   }
-  for (const name of BUILD_NUMBERS) {
-    if ((build[name] ?? null) !== null && !isNumber(build[name])) fail(`build.${name} must be a number`);
+  for (let i = 0; i < BUILD_NUMBERS.length; i++) {
+    const value = build[BUILD_NUMBERS[i]] ?? null;
+    if (value !== null && !isNumber(value)) fail(`build.${BUILD_NUMBERS[i]} must be a number`);
   }
   const notes = build.notes ?? [];
-  if (!isArray(notes) || !notes.every((note) => typeof note === "string")) fail("build.notes must be texts");
+  if (!isArray(notes) || !every(notes, notes.length, isText)) fail("build.notes must be texts");
 }
 
-/**
- * Check the names and kinds of what the certificate says, and what it claims of all that was worked
- * out here. Words, bounds, the least room in an exponent, and losses of a file without a prior stay
- * claims, which nobody is told: `whereish audit` works them out.
- */
-export function checkClaims(claimed, found) {
-  const names = Object.keys(claimed);
-  if (names.length !== CLAIMS.length || !CLAIMS.every((name) => names.includes(name))) {
+/** Check the names and kinds of what the certificate says. */
+function checkForm(claimed) {
+  const names = keys(claimed);
+  if (names.length !== CLAIMS.length || !every(CLAIMS, CLAIMS.length, (name) => name in claimed)) {
     fail("its certificate is not of the form it must be");
   }
-  const isWords = (value) => value === null || (typeof value === "string" && value.length <= 200);
-  for (const name of CLAIMED_WORDS) {
-    if (!isWords(claimed[name] ?? null)) fail(`its certificate says no words for ${name}`);
+  const isWords = (value) => value === null || (isText(value) && value.length <= 200);
+  for (let i = 0; i < CLAIMED_WORDS.length; i++) {
+    if (!isWords(claimed[CLAIMED_WORDS[i]])) fail(`its certificate says no words for ${CLAIMED_WORDS[i]}`);
   }
-  const versions = claimed.versions ?? {};
-  if (!isObject(versions) || !Object.values(versions).every(isWords)) {
+  const { versions } = claimed;
+  const parts = isObject(versions) ? keys(versions) : [];
+  if ((versions !== null && !isObject(versions)) || !every(parts, parts.length, (part) => isWords(versions[part]))) {
     fail("its certificate says no words for versions");
   }
-  for (const name of CLAIMED_NUMBERS) {
-    const value = claimed[name] ?? null;
-    if (value !== null && !(isNumber(value) && Math.abs(value) < 1e15)) {
-      fail(`its certificate has no number for ${name}`);
+  for (let i = 0; i < CLAIMED_NUMBERS.length; i++) {
+    const value = claimed[CLAIMED_NUMBERS[i]];
+    if (value !== null && !(isNumber(value) && abs(value) < 1e15)) {
+      fail(`its certificate has no number for ${CLAIMED_NUMBERS[i]}`);
     }
   }
   // An exponent, not a length: epsilon times a distance, which may be 1e21.
   if (claimed.worst_slack !== null && !isNumber(claimed.worst_slack)) {
     fail("its certificate has no number for worst_slack");
   }
-  for (const [name, value] of Object.entries(found)) {
-    const said = claimed[name];
+}
+
+/**
+ * Check the form of the certificate, and what it claims of all that was worked out here. Words,
+ * bounds, the least room in an exponent, and losses of a file without a prior stay claims, which
+ * are not shown: `whereish audit` works them out.
+ */
+export function checkClaims(claimed, found) {
+  checkForm(claimed);
+  const names = keys(found);
+  for (let i = 0; i < names.length; i++) {
+    const said = claimed[names[i]];
+    const value = found[names[i]];
     const agree =
       typeof value === "number" && typeof said === "number"
-        ? Math.abs(said - value) <= 1e-9 * Math.abs(value) + 1e-12
+        ? abs(said - value) <= 1e-9 * abs(value) + 1e-12
         : said === value;
-    if (!agree) throw new GuaranteeError(`the certificate does not hold: what it says of ${name} is not so`);
+    if (!agree) {
+      throw new GuaranteeError(`the certificate does not hold: what it says of ${names[i]} is not so`);
+    }
   }
 }

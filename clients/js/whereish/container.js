@@ -1,95 +1,170 @@
 // The container of a mechanism: safetensors, read as strictly as the Python library reads it
-// (release/container.py). Only what that would have written is taken, byte for byte.
+// (format/container.py). Only what that would have written is taken, byte for byte.
 import { FormatError } from "./errors.js";
-import { ascii, create, hex, isArray, isSafeInteger, keys, parse, stringify } from "./primordials.js";
+import {
+  ascii, bufferOf, charCodeAt, charOf, copyBytes, create, F64, has, hex, I32, isArray, isSafeInteger, keys,
+  lengthOf, parse, sliceText, stringify, U64, U8,
+} from "./primordials.js";
 import { joined, sha256 } from "./sha256.js";
 
 const LONGEST_HEADER = 1 << 20;
-const TYPES = { __proto__: null, U64: BigUint64Array, F64: Float64Array, I32: Int32Array };
-// Neither the digest nor who vouches for it is part of what is digested.
-const BESIDE = ["sha256", "signature", "signer"];
+const TYPES = { __proto__: null, U64, F64, I32 };
+const SIZES = { __proto__: null, U64: 8, F64: 8, I32: 4 };
+// Neither the digest nor the signature is part of what is digested.
+const BESIDE = { __proto__: null, sha256: true, signature: true, signer: true };
 
-/** JSON exactly as the library writes it: no spaces, nothing but ASCII. */
+export const isObject = (value) => value !== null && typeof value === "object" && !isArray(value);
+
+/** A JSON value exactly as the library writes it: no spaces, nothing but ASCII. */
 function canonical(value) {
-  return stringify(value).replace(
-    /[\u0080-\uffff]/g,
-    (mark) => "\\u" + mark.charCodeAt(0).toString(16).padStart(4, "0"),
-  );
+  if (typeof value === "string") return canonicalText(value);
+  if (value === null || typeof value !== "object") return stringify(value);
+  const list = isArray(value);
+  const names = keys(value);
+  let text = "";
+  for (let i = 0; i < names.length; i++) {
+    if (i > 0) text += ",";
+    if (!list) text += canonicalText(names[i]) + ":";
+    text += canonical(value[names[i]]);
+  }
+  return list ? `[${text}]` : `{${text}}`;
 }
 
-const isObject = (value) => value !== null && typeof value === "object" && !isArray(value);
+function canonicalText(value) {
+  const plain = stringify(value);
+  const code = new U8(2);
+  let text = "";
+  let start = 0;
+  for (let i = 0; i < plain.length; i++) {
+    const mark = charCodeAt(plain, i);
+    if (mark < 127) continue;
+    code[0] = mark >> 8;
+    code[1] = mark & 255;
+    text += sliceText(plain, start, i) + "\\u" + hex(code);
+    start = i + 1;
+  }
+  return text + sliceText(plain, start);
+}
 
 /** Parse JSON that must be an object; no object in it may name anything twice. */
 export function parseObject(text, what) {
-  let told;
+  let value;
   try {
-    told = parse(text);
+    value = parse(text);
   } catch {
     throw new FormatError(`not a mechanism: ${what} is no JSON that can be read`);
   }
-  if (!isObject(told)) throw new FormatError(`not a mechanism: ${what} must be a JSON object`);
-  // JSON.parse keeps the last of two; somebody else's reader may keep the first.
-  const open = [];
-  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"\s*:?|[{}]/g)) {
-    if (token === "{") open.push(new Set());
-    else if (token === "}") open.pop();
-    else if (token.endsWith(":")) {
-      const name = parse(token.slice(0, -1));
-      if (open.at(-1).has(name)) throw new FormatError(`not a mechanism: ${what} names something twice`);
-      open.at(-1).add(name);
-    }
-  }
-  return told;
+  if (!isObject(value)) throw new FormatError(`not a mechanism: ${what} must be a JSON object`);
+  // JSON.parse keeps the last of two; another reader may keep the first.
+  if (namesTwice(text)) throw new FormatError(`not a mechanism: ${what} names something twice`);
+  return withoutPrototypes(value);
 }
 
+/** The same value with objects that inherit nothing: what is missing is not looked up elsewhere. */
+function withoutPrototypes(value) {
+  if (value === null || typeof value !== "object") return value;
+  const names = keys(value);
+  const made = isArray(value) ? value : create(null);
+  for (let i = 0; i < names.length; i++) made[names[i]] = withoutPrototypes(value[names[i]]);
+  return made;
+}
+
+/** Whether an object in a JSON text, which can be parsed, names something twice. */
+function namesTwice(text) {
+  let open = null; // the object that we are in: its names, and the one around it
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === "{") open = { __proto__: null, names: create(null), around: open };
+    else if (text[i] === "}") open = open.around;
+    if (text[i] !== '"') continue;
+    const start = i;
+    for (i++; text[i] !== '"'; i++) if (text[i] === "\\") i++;
+    let after = i + 1;
+    while (text[after] === " " || text[after] === "\n" || text[after] === "\r" || text[after] === "\t") after++;
+    if (text[after] !== ":") continue;
+    const name = parse(sliceText(text, start, i + 1));
+    if (has(open.names, name)) return true;
+    open.names[name] = true;
+  }
+  return false;
+}
+
+/** The array that a header describes, which must begin at `start`; its bytes, and where it ends. */
 function readArray(name, about, data, start) {
-  const wrong = () => new FormatError(`the array ${name.slice(0, 40)} is not described as it must be`);
+  const wrong = () => new FormatError(`the array ${sliceText(name, 0, 40)} is not described as it must be`);
   if (!isObject(about) || keys(about).length !== 3) throw wrong();
   const { dtype, shape, data_offsets: offsets } = about;
   const kind = typeof dtype === "string" ? TYPES[dtype] : undefined;
   if (!kind || !isArray(shape) || !isArray(offsets) || offsets.length !== 2) throw wrong();
   if (shape.length < 1 || shape.length > 2) throw wrong();
-  if (!shape.every((size) => isSafeInteger(size) && size >= 0 && size < 2 ** 32)) throw wrong();
-  const count = shape.reduce((product, size) => product * size, 1);
-  const end = start + count * kind.BYTES_PER_ELEMENT;
-  if (offsets[0] !== start || offsets[1] !== end || end > data.length) {
-    throw new FormatError(`the array ${name.slice(0, 40)} is not where it must be in the file`);
+  let count = 1;
+  for (let i = 0; i < shape.length; i++) {
+    if (!isSafeInteger(shape[i]) || shape[i] < 0 || shape[i] >= 2 ** 32) throw wrong();
+    count *= shape[i];
+  }
+  const end = start + count * SIZES[dtype];
+  if (offsets[0] !== start || offsets[1] !== end || end > lengthOf(data)) {
+    throw new FormatError(`the array ${sliceText(name, 0, 40)} is not where it must be in the file`);
   }
   // A copy: arrays in the file need not begin where their type could.
-  return [{ shape, dtype, values: new kind(data.slice(start, end).buffer) }, end];
+  const bytes = copyBytes(data, start, end);
+  return { __proto__: null, shape, dtype, count, bytes, values: new kind(bufferOf(bytes)), end };
 }
 
-/** Take a file apart: its arrays, its texts, and its digest, which is the one it says it has. */
-export function unpack(bytes) {
-  if (bytes.length < 8) throw new FormatError("not a mechanism: the file is cut short");
-  const length = new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true);
+/** The text of the header and the bytes after it. */
+function split(bytes) {
+  const size = lengthOf(bytes);
+  if (size < 8) throw new FormatError("not a mechanism: the file is cut short");
+  let length = 0;
+  for (let i = 7; i >= 0; i--) length = 256 * length + bytes[i];
   if (length > LONGEST_HEADER) {
     throw new FormatError("not a mechanism: it does not begin as a safetensors file does");
   }
-  const head = bytes.subarray(8, 8 + Number(length));
-  if (head.length < Number(length)) throw new FormatError("not a mechanism: the file is cut short");
-  const text = new TextDecoder("latin1").decode(head);
-  const header = parseObject(text, "its header");
-  const { __metadata__: texts, ...described } = header;
-  if (!isObject(texts) || !Object.values(texts).every((value) => typeof value === "string")) {
-    throw new FormatError("not a mechanism: its header says nothing about it");
+  if (size < 8 + length) throw new FormatError("not a mechanism: the file is cut short");
+  let text = "";
+  for (let i = 8; i < 8 + length; i++) {
+    if (bytes[i] > 127) throw new FormatError("not a mechanism: its header must be ASCII");
+    text += charOf(bytes[i]);
   }
-  const plain = canonical({ __metadata__: texts, ...described });
-  if (text !== plain + " ".repeat((8 - (plain.length % 8)) % 8)) {
+  return { text, data: copyBytes(bytes, 8 + length, size) };
+}
+
+/** Read a file: its arrays, its texts, and its digest, which is the one in its header. */
+export function unpack(bytes) {
+  const { text, data } = split(bytes);
+  const header = parseObject(text, "its header");
+  const texts = header.__metadata__;
+  if (!isObject(texts)) throw new FormatError("not a mechanism: its header says nothing about it");
+  const digested = create(null);
+  const about = keys(texts);
+  for (let i = 0; i < about.length; i++) {
+    if (typeof texts[about[i]] !== "string") {
+      throw new FormatError("not a mechanism: its header says nothing about it");
+    }
+    if (!(about[i] in BESIDE)) digested[about[i]] = texts[about[i]];
+  }
+  const described = create(null);
+  const names = keys(header);
+  for (let i = 0; i < names.length; i++) {
+    if (names[i] !== "__metadata__") described[names[i]] = header[names[i]];
+  }
+  const order = keys(described);
+  const layout = canonical(described);
+  let plain = `{"__metadata__":${canonical(texts)}${order.length > 0 ? "," : ""}${sliceText(layout, 1)}`;
+  while (plain.length % 8 !== 0) plain += " ";
+  if (text !== plain) {
     throw new FormatError("the file was changed: its header is not in the form it was written in");
   }
-  const data = bytes.subarray(8 + Number(length));
   const arrays = create(null);
   let end = 0;
-  for (const [name, about] of Object.entries(described)) {
-    [arrays[name], end] = readArray(name, about, data, end);
+  for (let i = 0; i < order.length; i++) {
+    const array = readArray(order[i], described[order[i]], data, end);
+    arrays[order[i]] = array;
+    end = array.end;
   }
-  if (end !== data.length) throw new FormatError("the file must end after its arrays");
-  const told = Object.entries(texts).filter(([name]) => !BESIDE.includes(name));
-  const digested = canonical([described, Object.fromEntries(told)]) + "\n";
-  const digest = hex(sha256(joined(ascii(digested), data)));
+  if (end !== lengthOf(data)) throw new FormatError("the file must end after its arrays");
+  const digest = hex(sha256(joined(ascii(`[${layout},${canonical(digested)}]\n`), data)));
   if (texts.sha256 !== digest) {
     throw new FormatError("the file was changed: it does not have the digest that it says it has");
   }
-  return { arrays, texts: { __proto__: null, ...texts }, digest };
+  return { __proto__: null, arrays, texts, digest };
 }

@@ -2,7 +2,7 @@
 import { unpack } from "./container.js";
 import { FormatError, GuaranteeError, InputError } from "./errors.js";
 import { checkedMechanism } from "./mechanism.js";
-import { has, optionsOf, warn } from "./primordials.js";
+import { bytesOf, has, isHex, optionsOf, pause, toLowerCase, warn } from "./primordials.js";
 import { checkSignature, publicKey } from "./signature.js";
 
 const OPTIONS = ["sha256", "key", "warn"];
@@ -23,36 +23,40 @@ let warned = false;
  * @param options.warn false to say nothing on the console
  */
 export async function readMechanism(source, options = {}) {
-  const bytes = asBytes(source);
+  const bytes = bytesOf(source); // a copy: what is checked must be what is kept
+  if (bytes === null) {
+    throw new InputError(
+      "readMechanism needs the bytes of a file, an ArrayBuffer or Uint8Array, not a name or an " +
+        "address: fetch it first, await (await fetch(address)).arrayBuffer()",
+    );
+  }
   const given = optionsOf(options, OPTIONS);
   if (given === null) {
     throw new InputError("the options of readMechanism must be an object with sha256, key or warn, and no other");
   }
-  // A pin that is there and empty is a mistake: to go on without it would be to check nothing.
-  for (const name of ["sha256", "key"]) {
-    if (has(given, name) && (given[name] ?? null) === null) {
-      throw new InputError(`${name} must be given or left out, got ${given[name]}: nothing would be checked`);
-    }
-  }
-  const pinned = given.sha256 ?? null;
-  const key = given.key === undefined ? null : publicKey(given.key);
-  if (pinned !== null && !(typeof pinned === "string" && /^[0-9a-f]{64}$/i.test(pinned))) {
+  const key = pinOf(given, "key") === null ? null : publicKey(given.key);
+  const said = pinOf(given, "sha256");
+  const pinned = typeof said === "string" ? toLowerCase(said) : said;
+  if (pinned !== null && !isHex(pinned, 64)) {
     throw new InputError("sha256 must be the 64 hexadecimal digits that whereish audit prints");
   }
   let mechanism;
   try {
     const file = unpack(bytes);
-    if (pinned !== null && file.digest !== pinned.toLowerCase()) {
+    if (pinned !== null && file.digest !== pinned) {
       throw new GuaranteeError(
         "this is not the file that was pinned: its digest is another (it is the one that whereish " +
           "audit prints, not that of all bytes)",
       );
     }
-    const signer = await checkSignature(file, key);
-    mechanism = await checkedMechanism({ ...file, signer });
+    const signature = checkSignature(file, key);
+    if (signature !== null) await signature.settled;
+    const signer = signature === null ? null : signature.signer();
+    const goOn = checkedMechanism({ ...file, signer });
+    while ((mechanism = goOn()) === null) await pause(); // a page stays alive meanwhile
   } catch (wrong) {
     if (wrong instanceof InputError) throw wrong;
-    throw new FormatError("not a mechanism: something in it is not of the kind it must be");
+    throw new FormatError("not a mechanism: something in it has the wrong type");
   }
   if (mechanism.holdsPrior && (given.warn ?? true) && !warned) {
     warned = true;
@@ -64,18 +68,11 @@ export async function readMechanism(source, options = {}) {
   return mechanism;
 }
 
-function asBytes(source) {
-  // A plain Uint8Array: node's Buffer has another idea of what a slice is. And a copy: what is
-  // checked must be what is kept.
-  if (ArrayBuffer.isView(source)) {
-    return new Uint8Array(source.buffer, source.byteOffset, source.byteLength).slice();
+/** A pin, or null where none is given. A pin that is there and empty would check nothing. */
+function pinOf(given, name) {
+  if (!has(given, name)) return null;
+  if ((given[name] ?? null) === null) {
+    throw new InputError(`${name} must be given or left out, got ${given[name]}: nothing would be checked`);
   }
-  const kind = Object.prototype.toString.call(source);
-  if (kind === "[object ArrayBuffer]" || kind === "[object SharedArrayBuffer]") {
-    return new Uint8Array(source).slice();
-  }
-  throw new InputError(
-    "readMechanism needs the bytes of a file, an ArrayBuffer or Uint8Array, not a name or an " +
-      "address: fetch it first, await (await fetch(address)).arrayBuffer()",
-  );
+  return given[name];
 }

@@ -3,16 +3,12 @@
 import { BudgetError, InputError } from "./errors.js";
 import { Mechanism } from "./mechanism.js";
 import {
-  defineProperty, deleteProperty, getOwnPropertyDescriptor, getPrototypeOf, has, own, reflectApply, toNumber,
-  weakGet, weakSet,
+  defineProperty, deleteProperty, getOwnPropertyDescriptor, getPrototypeOf, has, own, reflectApply,
+  setPrototypeOf, toNumber, weakGet, weakSet,
 } from "./primordials.js";
 import { Reporter } from "./reporter.js";
 
 // The getters of a position as they were when this module was loaded.
-const getterOf = (kind, name) => {
-  const prototype = globalThis[kind]?.prototype;
-  return prototype ? getOwnPropertyDescriptor(prototype, name)?.get : undefined;
-};
 const coordsOf = reader("GeolocationPosition", "coords");
 const timestampOf = reader("GeolocationPosition", "timestamp");
 const latitudeOf = reader("GeolocationCoordinates", "latitude");
@@ -20,10 +16,20 @@ const longitudeOf = reader("GeolocationCoordinates", "longitude");
 const codeOf = reader("GeolocationPositionError", "code");
 const messageOf = reader("GeolocationPositionError", "message");
 const NATIVE = globalThis.Geolocation?.prototype;
+const METHODS = ["getCurrentPosition", "watchPosition"];
 const originals = { __proto__: null };
-for (const name of ["getCurrentPosition", "watchPosition"]) originals[name] = NATIVE?.[name];
+for (const name of METHODS) originals[name] = NATIVE?.[name];
+// The page's navigator and what it calls its geolocation: a script may put another in their place.
+const PAGE = globalThis.navigator;
+const NAVIGATOR = globalThis.Navigator?.prototype;
+const geolocationOf = NATIVE && getterOf("Navigator", "geolocation");
 const ELEMENT = globalThis.HTMLGeolocationElement?.prototype;
 const elementPosition = getterOf("HTMLGeolocationElement", "position");
+
+function getterOf(kind, name) {
+  const prototype = globalThis[kind]?.prototype;
+  return prototype ? getOwnPropertyDescriptor(prototype, name)?.get : undefined;
+}
 
 function reader(kind, name) {
   const getter = getterOf(kind, name);
@@ -31,7 +37,7 @@ function reader(kind, name) {
     try {
       if (getter) return reflectApply(getter, object, []);
     } catch {
-      // Not the browser's own object, so not a position of its: a test's.
+      // Not an object of this browser: a test's.
     }
     return object[name];
   };
@@ -39,9 +45,9 @@ function reader(kind, name) {
 
 let pageStorage;
 try {
-  if (NATIVE) pageStorage = globalThis.localStorage; // node's warns whoever looks at it
+  if (NATIVE) pageStorage = globalThis.localStorage; // node's prints a warning when it is read
 } catch {
-  // Forbidden here: whoever wraps has to give one.
+  // Forbidden here: the caller of wrapGeolocation has to give one.
 }
 const pageOrigin = globalThis.location?.origin ?? "";
 
@@ -67,7 +73,7 @@ export function wrapGeolocation(navigator, mechanism, options = {}) {
   if (level !== "never" && !(level instanceof Mechanism)) {
     throw new InputError('a level must be a Mechanism, "real" or "never"');
   }
-  const geolocation = navigator?.geolocation;
+  const geolocation = trueGeolocation(navigator);
   if (!geolocation) throw new InputError("there is no geolocation here: it needs https or localhost");
   const storage = own(options, "storage", pageStorage);
   const reporter =
@@ -84,22 +90,43 @@ export function wrapGeolocation(navigator, mechanism, options = {}) {
   };
 }
 
+/**
+ * The geolocation of a navigator. In a browser it is asked for by the browser's own getter: another
+ * one that a script has put there, or a navigator that is none, does not count.
+ */
+function trueGeolocation(navigator) {
+  if (!geolocationOf) return navigator?.geolocation;
+  try {
+    return reflectApply(geolocationOf, navigator, []); // of this page, or of a frame
+  } catch {
+    return reflectApply(geolocationOf, PAGE, []);
+  }
+}
+
+/** Make navigator.geolocation the browser's again, with the browser's prototype, and for good. */
+function fixNavigator(geolocation) {
+  if (!deleteProperty(PAGE, "geolocation") || !setPrototypeOf(geolocation, NATIVE)) {
+    throw new InputError("navigator.geolocation cannot be replaced: another script has fixed it already");
+  }
+  fix(NAVIGATOR, "geolocation", { get: geolocationOf });
+}
+
 /** Replace the methods where they are found, unless they are replaced already. */
 function replaced(geolocation) {
-  const native = NATIVE !== undefined && getPrototypeOf(geolocation) === NATIVE;
+  const native = geolocationOf !== undefined && geolocation === reflectApply(geolocationOf, PAGE, []);
   const holder = native ? NATIVE : holderOf(geolocation, "getCurrentPosition");
-  const names = ["getCurrentPosition", "watchPosition"];
+  if (native) fixNavigator(geolocation);
   // What was put before the prototype's methods would be called instead of ours.
-  for (let i = 0; native && i < names.length; i++) {
-    if (!deleteProperty(geolocation, names[i])) {
-      throw new InputError(`${names[i]} cannot be replaced: another script has fixed it already`);
+  for (let i = 0; native && i < METHODS.length; i++) {
+    if (!deleteProperty(geolocation, METHODS[i])) {
+      throw new InputError(`${METHODS[i]} cannot be replaced: another script has fixed it already`);
     }
   }
   const known = weakGet(switches, holder);
   if (known) return known;
   const state = { active: null };
-  for (let i = 0; i < names.length; i++) {
-    const name = names[i];
+  for (let i = 0; i < METHODS.length; i++) {
+    const name = METHODS[i];
     const at = native ? NATIVE : holderOf(geolocation, name);
     const original = native ? originals[name] : at[name];
     const stand = {
@@ -110,7 +137,7 @@ function replaced(geolocation) {
     };
     fix(at, name, { value: stand[name], writable: false });
   }
-  if (ELEMENT && elementPosition && globalThis.navigator?.geolocation === geolocation) {
+  if (ELEMENT && elementPosition && native) {
     const stand = {
       get position() {
         const found = reflectApply(elementPosition, this, []);

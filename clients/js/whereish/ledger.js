@@ -1,10 +1,10 @@
 // What reports have cost, in an object like localStorage, and in memory as long as the page lives:
-// the larger of the two counts, so that who empties the storage gets nothing back before the page
-// is left. No number of a place is in the storage.
+// the larger of the two counts, so that an emptied storage gives nothing back before the page is
+// left. No number of a place is in the storage.
 import { FormatError, InputError } from "./errors.js";
 import {
-  ascii, create, fillRandom, floor, has, hex, isArray, isFinite, isSafeInteger, keys, parse, reflectApply,
-  sliceText, stringify, toBigInt, toNumber, U8, weakGet, weakSet,
+  ascii, create, fillRandom, floor, getPrototypeOf, has, hex, isArray, isDecimal, isFinite, isHex,
+  isSafeInteger, keys, parse, reflectApply, sliceText, stringify, toBigInt, toNumber, U8, weakGet, weakSet,
 } from "./primordials.js";
 import { hmac } from "./sha256.js";
 
@@ -24,11 +24,24 @@ export const isPeriod = (period) => typeof period === "string" && period in PERI
  * times 1.07 is 3.21, which sums of doubles are not. What is smaller than a unit is dropped.
  */
 export function units(number) {
-  const found = /^(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(`${number}`);
-  if (!found) throw new InputError("an epsilon must be a positive number");
-  const digits = BigInt(found[1] + (found[2] ?? ""));
-  const shift = PLACES_OF_DECIMALS - (found[2]?.length ?? 0) + Number(found[3] ?? 0);
-  return shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
+  if (!isFinite(number) || !(number >= 0)) throw new InputError("an epsilon must be a positive number");
+  const text = `${number}`; // like 1.07, 12 or 1.5e-7
+  let digits = 0n;
+  let shift = PLACES_OF_DECIMALS;
+  let fraction = false;
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === "e") {
+      shift += toNumber(sliceText(text, i + 1));
+      break;
+    }
+    if (text[i] === ".") {
+      fraction = true;
+      continue;
+    }
+    digits = 10n * digits + toBigInt(text[i]);
+    if (fraction) shift -= 1;
+  }
+  return shift >= 0 ? digits * 10n ** toBigInt(shift) : digits / 10n ** toBigInt(-shift);
 }
 
 /** An epsilon of whole units as a number, for people. */
@@ -173,9 +186,8 @@ export class Ledger {
   }
 }
 
-const isNative = (storage) =>
-  read !== undefined && globalStorage !== undefined && storage instanceof globalStorage;
-const globalStorage = globalThis.Storage;
+const STORAGE = globalThis.Storage?.prototype;
+const isNative = (storage) => STORAGE !== undefined && getPrototypeOf(storage) === STORAGE;
 
 function take(state, known) {
   state.spent = known.spent;
@@ -195,7 +207,7 @@ function checkedLedger(told) {
   if (!old && at("version") !== VERSION) return null;
   if (!isPeriod(at("period")) || !isSafeInteger(at("number"))) return null;
   const sticky = has(told, "sticky") || old ? at("sticky") : create(null);
-  const reports = checkedReports(sticky, old ? /^[0-9a-f]{16}:\d{1,6}$/ : /^[0-9a-f]{32}$/);
+  const reports = checkedReports(sticky, old ? isOldName : (name) => isHex(name, 32));
   if (!reports) return null;
   const found = { old, period: told.period, number: told.number, sticky: reports, key: null };
   if (old) {
@@ -203,22 +215,25 @@ function checkedLedger(told) {
     if (typeof spent !== "number" || !isFinite(spent) || spent < 0) return null;
     return { ...found, spent: units(spent) };
   }
-  const whole = (value) => typeof value === "string" && /^\d{1,60}$/.test(value);
-  if (!whole(at("spent")) || !whole(at("budget")) || typeof at("unit") !== "string") return null;
+  if (!isDecimal(at("spent"), 60) || !isDecimal(at("budget"), 60) || typeof at("unit") !== "string") return null;
   const key = at("key") ?? null;
-  if (key !== null && !(typeof key === "string" && /^[0-9a-f]{64}$/.test(key))) return null;
+  if (key !== null && !isHex(key, 64)) return null;
   return {
     ...found, key, unit: told.unit, spent: toBigInt(told.spent), budget: toBigInt(told.budget),
   };
 }
 
-function checkedReports(sticky, form) {
+/** A place as version 0.1.0 named it: 16 digits of the digest, and its number. */
+const isOldName = (name) =>
+  isHex(sliceText(name, 0, 16), 16) && name[16] === ":" && isDecimal(sliceText(name, 17), 6);
+
+function checkedReports(sticky, isName) {
   if (sticky === null || typeof sticky !== "object" || isArray(sticky)) return null;
   const found = create(null);
   const names = keys(sticky);
   for (let i = 0; i < names.length; i++) {
     const output = sticky[names[i]];
-    if (!form.test(names[i]) || !isSafeInteger(output) || output < 0) return null;
+    if (!isName(names[i]) || !isSafeInteger(output) || output < 0) return null;
     found[names[i]] = output;
   }
   return found;

@@ -1,23 +1,40 @@
 // A mechanism: what is reported from each place, how often, and one draw of it.
-import { auditRatios } from "./audit.js";
+import { ratioCheck } from "./audit.js";
 import {
-  checkBuild, checkClaims, checkEpsilon, checkMetric, checkNames, checkPlaces, checkPrior,
-  checkProof, runningSums,
+  checkBuild, checkClaims, checkEpsilon, checkMetric, checkNames, checkNearCentre, checkPlaces,
+  checkPrior, checkProof, runningSums,
 } from "./checks.js";
 import { parseObject } from "./container.js";
 import { FormatError, InputError } from "./errors.js";
 import { project } from "./plane.js";
-import { abs, fillRandom, freeze, hex, hypot, isInteger, own, toNumber, U64 } from "./primordials.js";
+import {
+  abs, F64, fillRandom, freeze, hex, hypot, I32, isInteger, lengthOf, own, put, sortTyped, toNumber,
+  U64,
+} from "./primordials.js";
 import { sha256 } from "./sha256.js";
 
 const TOTAL = 1n << 63n;
 const EUCLIDEAN = "Euclidean distance between the places in their plane, in km";
 const GIVEN = "given in the file, for every pair of places";
-// Only this module has it: a Mechanism comes into being by being checked, and no other way.
+// Only this module has it: no other code can make a Mechanism without the checks.
 const CHECKED = Symbol("checked");
 
 /** A certified mechanism: what is reported from each place, how often, out of 2^63. */
 export class Mechanism {
+  // Declared, so that they are defined here: an assignment would call a setter of Object.prototype.
+  places;
+  reports;
+  epsilon;
+  epsilonUnit;
+  certified;
+  certificate;
+  digest;
+  signer;
+  metricDigest;
+  holdsPrior;
+  plane;
+  cellKm;
+  reachKm;
   #sums;
   #xy;
   #outputs;
@@ -49,14 +66,15 @@ export class Mechanism {
 
   /** How often a place is reported as each output, out of 2^63: a row of the counts. */
   countsOf(place) {
+    const x = this.#index(place);
     const row = [];
-    let before = 0n;
-    for (let z = 0; z < this.reports; z++) {
-      const sum = this.#sums[this.#index(place) * this.reports + z];
-      row.push(sum - before);
-      before = sum;
-    }
+    for (let z = 0; z < this.reports; z++) put(row, z, this.#count(x, z));
     return row;
+  }
+
+  #count(x, z) {
+    const at = x * this.reports + z;
+    return z === 0 ? this.#sums[at] : this.#sums[at] - this.#sums[at - 1];
   }
 
   /** Where an output is: degrees where the places lie on the earth, km in the plane always. */
@@ -112,7 +130,7 @@ export class Mechanism {
     return output;
   }
 
-  /** Draw one report of a point. Who reports more than once needs a Reporter. */
+  /** Draw one report of a point. For more than one report use a Reporter. */
   report(latitude, longitude, options = {}) {
     const found = this.locate(latitude, longitude);
     checkOutside(found, own(options, "outside", "error"), this.reachKm);
@@ -125,23 +143,30 @@ export class Mechanism {
    */
   accuracyKm(share = 0.95) {
     if (!(share > 0 && share <= 1)) throw new InputError("share must be above 0 and at most 1");
-    const parts = [];
+    const away = new F64(this.places * this.reports);
+    const parts = new F64(this.places * this.reports);
+    const order = new I32(this.places * this.reports);
     for (let x = 0; x < this.places; x++) {
       const weight = this.#prior ? this.#prior[x] : 1 / this.places;
-      const row = this.countsOf(x);
       for (let z = 0; z < this.reports; z++) {
-        const part = weight * (Number(row[z]) / 2 ** 63);
-        if (part > 0) parts.push([this.#away(x, z), part]);
+        const at = x * this.reports + z;
+        away[at] = this.#away(x, z);
+        parts[at] = weight * (toNumber(this.#count(x, z)) / 2 ** 63);
+        order[at] = at;
       }
     }
-    parts.sort((one, other) => one[0] - other[0]);
-    const total = parts.reduce((sum, [, part]) => sum + part, 0);
+    sortTyped(order, (one, other) => away[one] - away[other]);
+    let total = 0;
+    for (let i = 0; i < this.places * this.reports; i++) total += parts[order[i]];
     let sum = 0;
-    for (const [km, part] of parts) {
-      sum += part;
-      if (sum >= share * total * (1 - 1e-12)) return km;
+    let km = 0;
+    for (let i = 0; i < this.places * this.reports; i++) {
+      if (!(parts[order[i]] > 0)) continue;
+      sum += parts[order[i]];
+      km = away[order[i]];
+      if (sum >= share * total * (1 - 1e-12)) break;
     }
-    return parts.at(-1)[0];
+    return km;
   }
 
   /** How far off a report is on average under the prior that the file holds; null without one. */
@@ -149,9 +174,8 @@ export class Mechanism {
     if (!this.#prior) return null;
     let loss = 0;
     for (let x = 0; x < this.places; x++) {
-      const row = this.countsOf(x);
       for (let z = 0; z < this.reports; z++) {
-        loss += this.#prior[x] * this.#away(x, z) * (Number(row[z]) / 2 ** 63);
+        loss += this.#prior[x] * this.#away(x, z) * (toNumber(this.#count(x, z)) / 2 ** 63);
       }
     }
     return loss;
@@ -160,10 +184,10 @@ export class Mechanism {
   #away(x, z) {
     const { plane, latlon, xy } = this.#outputs;
     const same = !plane || (plane[0] === this.plane[0] && plane[1] === this.plane[1]);
-    const [a, b] = same
+    const at = same
       ? [xy[2 * z], xy[2 * z + 1]]
       : project(this.plane, latlon[2 * z], latlon[2 * z + 1]);
-    return Math.hypot(a - this.#xy[2 * x], b - this.#xy[2 * x + 1]);
+    return hypot(at[0] - this.#xy[2 * x], at[1] - this.#xy[2 * x + 1]);
   }
 
   #index(place) {
@@ -194,8 +218,12 @@ export function checkOutside(found, outside, reachKm) {
   }
 }
 
-/** Make a mechanism of what a file holds, after checking all of it. */
-export async function checkedMechanism({ arrays, texts, digest, signer }) {
+/**
+ * Check all that a file holds but the ratios. Returns a function that goes on with these for a tenth
+ * of a second and returns the mechanism once all of them hold, null while there is more to do. No
+ * promise is part of the verdict: what `await` gives, a script of the page can replace.
+ */
+export function checkedMechanism({ arrays, texts, digest, signer }) {
   const { n, m } = checkNames(arrays, texts);
   const told = parseObject(texts.mechanism ?? "", "what it says of the mechanism");
   const claimed = parseObject(texts.certificate ?? "", "its certificate");
@@ -206,9 +234,8 @@ export async function checkedMechanism({ arrays, texts, digest, signer }) {
   }
   const xy = arrays.inputs.values;
   const same = // in km, in degrees, around the same centre and in cells of the same size
-    sameNumbers(xy, arrays.outputs.values) && sameNumbers(inputs.plane, outputs.plane) &&
-    sameNumbers(inputs.cell, outputs.cell) &&
-    sameNumbers(arrays.inputs_latlon?.values ?? null, arrays.outputs_latlon?.values ?? null);
+    sameNumbers(arrays.inputs, arrays.outputs) && samePair(inputs.plane, outputs.plane) &&
+    samePair(inputs.cell, outputs.cell) && sameNumbers(arrays.inputs_latlon, arrays.outputs_latlon);
   if (told.outputs_are_inputs && !same) {
     throw new FormatError("outputs must be the inputs, as it says they are");
   }
@@ -225,52 +252,66 @@ export async function checkedMechanism({ arrays, texts, digest, signer }) {
   if (metric) checkMetric(metric, n);
   const counts = arrays.counts.values;
   const sums = runningSums(counts, n, m);
-  if (epsilon !== null) await auditRatios(counts, n, m, epsilon, xy, metric);
-  const reachKm = inputs.cell ? Math.hypot(...inputs.cell) / 2 : furthestNeighbour(xy);
+  if (epsilon !== null && inputs.plane !== null && metric === null) checkNearCentre(xy);
+  const goOn = epsilon === null ? () => true : ratioCheck(counts, n, m, epsilon, xy, metric);
+  const reachKm = inputs.cell ? hypot(inputs.cell[0], inputs.cell[1]) / 2 : furthestNeighbour(xy);
   const unit = epsilon === null ? null : metric ? "per unit of its own metric" : "per km";
   // What is worked out here, and nothing that is only said in the file.
   const checked = {
     certified: epsilon !== null, epsilon, epsilon_unit: unit,
     metric: epsilon === null ? null : metric ? GIVEN : EUCLIDEAN, places: n, outputs: m,
     ratios_checked: epsilon === null ? 0 : n * (n - 1) * m, largest_snap_km: reachKm,
-    prior_sha256: prior && hex(sha256(new Uint8Array(prior.buffer))), quality_loss_km: null,
+    prior_sha256: prior && hex(sha256(arrays.prior.bytes)), quality_loss_km: null,
   };
-  const made = new Mechanism(CHECKED, {
+  const parts = {
     n, m, epsilon, unit, certificate: checked, digest, signer, xy, sums, prior, reachKm,
     plane: inputs.plane && freeze(inputs.plane),
     cell: inputs.cell && freeze(inputs.cell),
-    metricDigest: metric && hex(sha256(new Uint8Array(metric.buffer))),
+    metricDigest: metric && hex(sha256(arrays.metric.bytes)),
     outputs: {
       xy: arrays.outputs.values, latlon: arrays.outputs_latlon?.values ?? null, plane: outputs.plane,
     },
-  });
-  checked.quality_loss_km = made.qualityLossKm();
-  const found = { ...checked };
-  if (!prior) { // what an older file says of a prior that it does not hold cannot be checked
-    delete found.prior_sha256;
-    delete found.quality_loss_km;
-  }
-  checkClaims(claimed, found);
-  freeze(checked);
-  return made;
+  };
+  return () => {
+    if (goOn() !== true) return null;
+    const made = new Mechanism(CHECKED, parts);
+    checked.quality_loss_km = made.qualityLossKm();
+    const found = { ...checked };
+    if (!prior) { // what an older file says of a prior that it does not hold cannot be checked
+      delete found.prior_sha256;
+      delete found.quality_loss_km;
+    }
+    checkClaims(claimed, found);
+    freeze(checked);
+    return made;
+  };
 }
 
-const sameNumbers = (one, other) =>
-  one === null || other === null
-    ? one === other
-    : one.length === other.length && one.every((number, i) => number === other[i]);
+/** Whether two pairs of numbers, or null, are the same. */
+function samePair(one, other) {
+  if (one === null || other === null) return one === other;
+  return one[0] === other[0] && one[1] === other[1];
+}
+
+/** Whether two arrays of a file, or none, hold the same numbers. */
+function sameNumbers(one, other) {
+  if (!one || !other) return one === other;
+  if (one.count !== other.count) return false;
+  for (let i = 0; i < one.count; i++) if (one.values[i] !== other.values[i]) return false;
+  return true;
+}
 
 function furthestNeighbour(xy) {
-  const n = xy.length / 2;
+  const n = lengthOf(xy) / 2;
   let reach = 0;
   for (let i = 0; i < n && n > 1; i++) {
     let nearest = Infinity;
     for (let j = 0; j < n; j++) {
-      if (i !== j) {
-        nearest = Math.min(nearest, Math.hypot(xy[2 * i] - xy[2 * j], xy[2 * i + 1] - xy[2 * j + 1]));
-      }
+      if (i === j) continue;
+      const away = hypot(xy[2 * i] - xy[2 * j], xy[2 * i + 1] - xy[2 * j + 1]);
+      if (away < nearest) nearest = away;
     }
-    reach = Math.max(reach, nearest);
+    if (nearest > reach) reach = nearest;
   }
   return reach;
 }

@@ -1,16 +1,21 @@
 // The language's own functions as they were when this module was loaded. Scripts that run later may
-// replace Math.tan or crypto.getRandomValues; what handles a position uses these. For the same
-// reason that code takes no array apart by [a, b] = c and has no for-of, spread or push: each of
-// them calls what a script can replace.
+// replace Math.tan, Array.prototype.push or crypto.getRandomValues. All code that accepts a file,
+// handles a position or draws a report uses these. For the same reason that code has
+//   - no [a, b] = c, for-of, or spread of an array: they call Array.prototype[Symbol.iterator],
+//   - no regular expression: it calls RegExp.prototype.exec,
+//   - no .length or .buffer of a typed array: these are getters of its prototype,
+//   - no array that grows by a[i] = v: a setter on Array.prototype would take the value,
+//   - no decision that depends on what `await` gives: it may call Promise.prototype.then.
+// clients/js/test/hooks.test.js replaces every function of the language in turn.
 
 const { apply } = Reflect;
 
 /** Turn a method into a function whose first argument is the object. */
 export const uncurry = (method) => (self, ...rest) => apply(method, self, rest);
 export const reflectApply = apply;
-export const { deleteProperty, ownKeys } = Reflect;
+export const { deleteProperty, ownKeys, setPrototypeOf } = Reflect;
 
-export const { abs, atan, atan2, ceil, cos, floor, hypot, sin, sqrt, tan, PI, max } = Math;
+export const { abs, atan, atan2, cos, floor, hypot, sin, sqrt, tan, PI } = Math;
 export const { isFinite, isInteger, isSafeInteger } = Number;
 export const toNumber = Number;
 export const toBigInt = BigInt;
@@ -20,13 +25,70 @@ export const isArray = Array.isArray;
 export const U8 = Uint8Array;
 export const U32 = Uint32Array;
 export const U64 = BigUint64Array;
+export const I32 = Int32Array;
+export const F64 = Float64Array;
 export const { parse, stringify } = JSON;
 export const now = Date.now;
 export const later = globalThis.setTimeout?.bind(globalThis);
 export const charCodeAt = uncurry(String.prototype.charCodeAt);
+export const charOf = String.fromCharCode;
+export const toLowerCase = uncurry(String.prototype.toLowerCase);
 export const sliceText = uncurry(String.prototype.slice);
 export const weakGet = uncurry(WeakMap.prototype.get);
 export const weakSet = uncurry(WeakMap.prototype.set);
+
+const TYPED = getPrototypeOf(U8.prototype);
+const getter = (prototype, name) => uncurry(getOwnPropertyDescriptor(prototype, name).get);
+/** The length of a typed array. */
+export const lengthOf = getter(TYPED, "length");
+/** The buffer of a typed array. */
+export const bufferOf = getter(TYPED, "buffer");
+/** Sort a typed array in place by a comparison. */
+export const sortTyped = uncurry(TYPED.sort);
+
+const isView = ArrayBuffer.isView;
+const viewStart = getter(TYPED, "byteOffset");
+const viewSize = getter(TYPED, "byteLength");
+const dataBuffer = getter(DataView.prototype, "buffer");
+const dataStart = getter(DataView.prototype, "byteOffset");
+const dataSize = getter(DataView.prototype, "byteLength");
+const bufferSizes = [getter(ArrayBuffer.prototype, "byteLength")];
+if (globalThis.SharedArrayBuffer) bufferSizes[1] = getter(SharedArrayBuffer.prototype, "byteLength");
+
+/** A copy of the bytes from one position to another. */
+export function copyBytes(bytes, start, end) {
+  const copy = new U8(end - start);
+  for (let i = start; i < end; i++) copy[i - start] = bytes[i];
+  return copy;
+}
+
+/** A copy of the bytes of a buffer or of a view of one; null for anything else. */
+export function bytesOf(source) {
+  if (isView(source)) {
+    let view;
+    try {
+      view = new U8(bufferOf(source), viewStart(source), viewSize(source));
+    } catch {
+      view = new U8(dataBuffer(source), dataStart(source), dataSize(source));
+    }
+    return copyBytes(view, 0, lengthOf(view));
+  }
+  for (let i = 0; i < bufferSizes.length; i++) {
+    let size;
+    try {
+      size = bufferSizes[i](source); // throws for everything but such a buffer
+    } catch {
+      continue;
+    }
+    return copyBytes(new U8(source), 0, size);
+  }
+  return null;
+}
+
+/** Define an element of an array: an assignment would call a setter of Array.prototype. */
+export function put(array, i, value) {
+  defineProperty(array, i, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
+}
 
 const hasOwnProperty = uncurry(Object.prototype.hasOwnProperty);
 /** An object's own property, or what is given instead: never one of Object.prototype. */
@@ -65,26 +127,70 @@ export function fillRandom(array) {
   return apply(getRandomValues, source, [array]);
 }
 
+const NativePromise = Promise;
+const then = Promise.prototype.then;
+/**
+ * What a promise gives, in `state`, once `await state.settled` is over: `ok` is true or false, then
+ * there is a `value`. It is set by the promise's own reaction, so a replaced `then` cannot set it.
+ */
+function outcome(promise) {
+  const state = create(null);
+  state.ok = false;
+  state.settled = new NativePromise((go) => {
+    const kept = (value) => {
+      state.ok = true;
+      state.value = value;
+      go();
+    };
+    apply(then, promise, [kept, (wrong) => {
+      state.wrong = wrong;
+      go();
+    }]);
+  });
+  return state;
+}
+
+/** Wait a moment, so that a page stays alive. Nothing may depend on how long it was. */
+export const pause = () => new NativePromise((go) => (later ? later(go) : go()));
+
 const subtle = source?.subtle;
 const importKey = subtle?.importKey;
 const verify = subtle?.verify;
-/** WebCrypto's verification of an Ed25519 signature; null where there is none. */
+/**
+ * Verify an Ed25519 signature by WebCrypto: { settled, done, good, wrong }, to be looked at after
+ * `await found.settled`. Null where there is no WebCrypto.
+ */
 export const verifyEd25519 = !subtle
   ? null
-  : async (key, signature, message) => {
-      const imported = await apply(importKey, subtle, ["raw", key, { name: "Ed25519" }, false, ["verify"]]);
-      return apply(verify, subtle, [{ name: "Ed25519" }, imported, signature, message]);
+  : (key, signature, message) => {
+      const algorithm = { __proto__: null, name: "Ed25519" };
+      const found = create(null);
+      found.done = false;
+      found.good = false;
+      found.settled = (async () => {
+        const imported = outcome(apply(importKey, subtle, ["raw", key, algorithm, false, ["verify"]]));
+        await imported.settled;
+        found.wrong = imported.wrong;
+        if (!imported.ok) return;
+        const verified = outcome(apply(verify, subtle, [algorithm, imported.value, signature, message]));
+        await verified.settled;
+        found.wrong = verified.wrong;
+        found.done = verified.ok;
+        found.good = verified.ok && verified.value === true;
+      })();
+      return found;
     };
 
 const complain = globalThis.console?.warn;
-/** Say something to whoever looks at the console. */
+/** Write a warning to the console. */
 export const warn = (text) => complain && apply(complain, globalThis.console, [text]);
 
 const HEX = "0123456789abcdef";
 /** Bytes in hexadecimal digits. */
 export function hex(bytes) {
   let text = "";
-  for (let i = 0; i < bytes.length; i++) text += HEX[bytes[i] >> 4] + HEX[bytes[i] & 15];
+  const length = lengthOf(bytes);
+  for (let i = 0; i < length; i++) text += HEX[bytes[i] >> 4] + HEX[bytes[i] & 15];
   return text;
 }
 
@@ -93,4 +199,36 @@ export function ascii(text) {
   const bytes = new U8(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = charCodeAt(text, i);
   return bytes;
+}
+
+/** The value of a hexadecimal digit in lower case, or -1. */
+function digitOf(code) {
+  if (code >= 48 && code <= 57) return code - 48;
+  return code >= 97 && code <= 102 ? code - 87 : -1;
+}
+
+/** Whether a value is a text of so many hexadecimal digits, in lower case. */
+export function isHex(text, length) {
+  if (typeof text !== "string" || text.length !== length) return false;
+  for (let i = 0; i < length; i++) if (digitOf(charCodeAt(text, i)) < 0) return false;
+  return true;
+}
+
+/** The bytes of hexadecimal digits in lower case. */
+export function fromHex(text) {
+  const bytes = new U8(text.length / 2);
+  for (let i = 0; i < text.length; i += 2) {
+    bytes[i / 2] = 16 * digitOf(charCodeAt(text, i)) + digitOf(charCodeAt(text, i + 1));
+  }
+  return bytes;
+}
+
+/** Whether a value is a text of decimal digits, at least one and at most so many. */
+export function isDecimal(text, most) {
+  if (typeof text !== "string" || text.length < 1 || text.length > most) return false;
+  for (let i = 0; i < text.length; i++) {
+    const code = charCodeAt(text, i);
+    if (code < 48 || code > 57) return false;
+  }
+  return true;
 }

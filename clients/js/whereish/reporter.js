@@ -2,7 +2,7 @@
 import { BudgetError, FormatError, InputError } from "./errors.js";
 import { fromUnits, isPeriod, Ledger, units } from "./ledger.js";
 import { checkOutside, Mechanism } from "./mechanism.js";
-import { ascii, freeze, isFinite, isSafeInteger, now, own, toNumber } from "./primordials.js";
+import { ascii, bytesOf, freeze, isFinite, isSafeInteger, lengthOf, now, own, toBigInt, toNumber } from "./primordials.js";
 
 /**
  * Reports within a budget: the same place gets the same report all period, for nothing; a new
@@ -99,7 +99,7 @@ function budgetOf(options, cost) {
     if (!isSafeInteger(places) || places < 1 || places > 1e9) {
       throw new InputError("newPlaces must be a whole number, at least 1");
     }
-    return cost * BigInt(places);
+    return cost * toBigInt(places);
   }
   if (typeof budget !== "number" || !(budget > 0) || !isFinite(budget) || budget > 1e20) {
     throw new InputError("budget must be a positive epsilon per period");
@@ -110,9 +110,9 @@ function budgetOf(options, cost) {
 function secretOf(options) {
   const secret = own(options, "secret", null);
   if (secret === null) return null;
-  const bytes = typeof secret === "string" ? ascii(secret) : secret;
-  if (!(bytes instanceof Uint8Array) || bytes.length < 16) {
+  const bytes = typeof secret === "string" ? ascii(secret) : bytesOf(secret);
+  if (bytes === null || lengthOf(bytes) < 16) {
     throw new InputError("secret must be at least 16 random bytes, or as many ASCII letters");
   }
-  return bytes.slice();
+  return bytes;
 }

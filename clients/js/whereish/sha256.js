@@ -1,6 +1,6 @@
-// SHA-256 (FIPS 180-4) and HMAC (RFC 2104), synchronous: WebCrypto's are not, and what a place is
-// called in the ledger has to be known before a report is handed over.
-import { U8, U32 } from "./primordials.js";
+// SHA-256 (FIPS 180-4) and HMAC (RFC 2104), synchronous: WebCrypto's are not, and the ledger needs
+// the name of a place before a report is handed over.
+import { lengthOf, U8, U32 } from "./primordials.js";
 
 const K = new U32(64);
 const START = new U32(8);
@@ -29,20 +29,22 @@ function root(value, power) {
 
 /** The SHA-256 of bytes, in 32 bytes. */
 export function sha256(message) {
-  const length = message.length;
-  const tail = new U8(length % 64 < 56 ? 64 : 128);
+  const length = lengthOf(message);
+  const rest = length % 64 < 56 ? 64 : 128;
+  const tail = new U8(rest);
   const whole = length - (length % 64);
   for (let i = whole; i < length; i++) tail[i - whole] = message[i];
   tail[length - whole] = 0x80;
   let bits = length * 8;
-  for (let i = tail.length - 1; bits > 0; i--) {
+  for (let i = rest - 1; bits > 0; i--) {
     tail[i] = bits % 256;
     bits = (bits - (bits % 256)) / 256;
   }
-  const state = new U32(START);
+  const state = new U32(8);
+  for (let i = 0; i < 8; i++) state[i] = START[i];
   const words = new U32(64);
   for (let at = 0; at < whole; at += 64) block(state, words, message, at);
-  for (let at = 0; at < tail.length; at += 64) block(state, words, tail, at);
+  for (let at = 0; at < rest; at += 64) block(state, words, tail, at);
   const digest = new U8(32);
   for (let i = 0; i < 32; i++) digest[i] = state[i >> 2] >>> (24 - 8 * (i & 3));
   return digest;
@@ -76,19 +78,22 @@ function block(state, w, bytes, at) {
 
 /** Two arrays of bytes as one. */
 export function joined(first, second) {
-  const whole = new U8(first.length + second.length);
-  for (let i = 0; i < first.length; i++) whole[i] = first[i];
-  for (let i = 0; i < second.length; i++) whole[first.length + i] = second[i];
+  const start = lengthOf(first);
+  const more = lengthOf(second);
+  const whole = new U8(start + more);
+  for (let i = 0; i < start; i++) whole[i] = first[i];
+  for (let i = 0; i < more; i++) whole[start + i] = second[i];
   return whole;
 }
 
 /** HMAC-SHA-256 of a message under a key of bytes. */
 export function hmac(key, message) {
-  const short = key.length > 64 ? sha256(key) : key;
+  const short = lengthOf(key) > 64 ? sha256(key) : key;
+  const length = lengthOf(short);
   const inner = new U8(64);
   const outer = new U8(64);
   for (let i = 0; i < 64; i++) {
-    const byte = i < short.length ? short[i] : 0;
+    const byte = i < length ? short[i] : 0;
     inner[i] = byte ^ 0x36;
     outer[i] = byte ^ 0x5c;
   }

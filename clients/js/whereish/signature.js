@@ -1,51 +1,52 @@
 // Who vouches for a file: an Ed25519 signature of its digest, made by `whereish sign`.
 import { FormatError, GuaranteeError, InputError } from "./errors.js";
-import { ascii, verifyEd25519 } from "./primordials.js";
+import {
+  ascii, bytesOf, charCodeAt, fromHex, hex, isHex, lengthOf, toBigInt, toLowerCase, U8, verifyEd25519,
+} from "./primordials.js";
 
 const P = (1n << 255n) - 19n;
 const DOMAIN = "whereish mechanism signature v1\n";
 
 /**
- * Check that a key has signed a file; return the key in hexadecimal digits, or null without one.
- * Without a key to check it with a signature says nothing, and is not looked at.
+ * Begin to check that a key has signed a file. Returns null without a key: a signature says nothing
+ * then, and only its form is checked. Otherwise `settled` is a promise; after it, `signer` returns
+ * the key in hexadecimal digits, or throws if the signature is not one of that key.
  */
-export async function checkSignature({ texts, digest }, wanted) {
-  for (const [name, length] of [["signature", 128], ["signer", 64]]) {
-    if (name in texts && !new RegExp(`^[0-9a-f]{${length}}$`).test(texts[name])) {
-      throw new FormatError(`its ${name} must be ${length} hexadecimal digits`);
-    }
-  }
-  if ("signature" in texts !== "signer" in texts) {
-    throw new FormatError("a signature and its signer come together");
-  }
+export function checkSignature({ texts, digest }, wanted) {
+  const { signature, signer } = texts;
+  if (signature !== undefined && !isHex(signature, 128)) fail("its signature must be 128 hexadecimal digits");
+  if (signer !== undefined && !isHex(signer, 64)) fail("its signer must be 64 hexadecimal digits");
+  if ((signature === undefined) !== (signer === undefined)) fail("a signature and its signer come together");
   if (wanted === null) return null;
-  const name = Array.from(wanted, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  if (!("signature" in texts)) throw new GuaranteeError("the file is not signed, and a key was asked for");
-  if (texts.signer !== name) throw new GuaranteeError("the file is signed by another key than was asked for");
-  let good;
-  try {
-    if (!verifyEd25519) throw new Error("there is no WebCrypto here: it needs https or localhost");
-    good = await verifyEd25519(wanted, fromHex(texts.signature), ascii(DOMAIN + digest));
-  } catch (wrong) {
-    throw new InputError(`this runtime cannot check an Ed25519 signature, so the file is refused: ${wrong.message}`);
-  }
-  if (good !== true) throw new GuaranteeError("the signature does not hold: the key has not signed this file");
-  return name;
+  const name = hex(wanted);
+  if (signature === undefined) throw new GuaranteeError("the file is not signed, and a key was asked for");
+  if (signer !== name) throw new GuaranteeError("the file is signed by another key than was asked for");
+  if (!verifyEd25519) cannot("there is no WebCrypto here: it needs https or localhost");
+  const found = verifyEd25519(wanted, fromHex(signature), ascii(DOMAIN + digest));
+  return {
+    settled: found.settled,
+    signer() {
+      if (found.done !== true) cannot(found.wrong?.message ?? "WebCrypto gave no answer");
+      if (found.good !== true) {
+        throw new GuaranteeError("the signature does not hold: the key has not signed this file");
+      }
+      return name;
+    },
+  };
 }
 
-const fromHex = (text) => Uint8Array.from(text.match(/../g), (pair) => parseInt(pair, 16));
+function fail(words) {
+  throw new FormatError(words);
+}
+
+function cannot(why) {
+  throw new InputError(`this runtime cannot check an Ed25519 signature, so the file is refused: ${why}`);
+}
 
 /** The 32 bytes of a public key in any of its forms. */
 export function publicKey(key) {
-  let bytes = null;
-  if (ArrayBuffer.isView(key)) bytes = new Uint8Array(key.buffer, key.byteOffset, key.byteLength).slice();
-  else if (key instanceof ArrayBuffer) bytes = new Uint8Array(key).slice();
-  else if (typeof key === "string" && /^[0-9a-f]{64}$/i.test(key)) bytes = fromHex(key);
-  else if (typeof key === "string" && /^[A-Za-z0-9+/_-]{43}=?$/.test(key)) {
-    const plain = key.replaceAll("-", "+").replaceAll("_", "/");
-    bytes = Uint8Array.from(atob(plain), (letter) => letter.charCodeAt(0));
-  }
-  if (bytes?.length !== 32) {
+  const bytes = typeof key === "string" ? fromText(key) : bytesOf(key);
+  if (bytes === null || lengthOf(bytes) !== 32) {
     throw new InputError("key must be an Ed25519 public key: 32 bytes, or those in hexadecimal or base64");
   }
   if (isSmallOrder(bytes)) {
@@ -54,13 +55,44 @@ export function publicKey(key) {
   return bytes;
 }
 
+/** The bytes of a key in hexadecimal or base64 (either alphabet); null for another text. */
+function fromText(text) {
+  if (text.length === 64) {
+    const plain = toLowerCase(text);
+    return isHex(plain, 64) ? fromHex(plain) : null;
+  }
+  if (text.length !== 43 && !(text.length === 44 && text[43] === "=")) return null;
+  const bytes = new U8(32);
+  let held = 0;
+  let bits = 0;
+  let at = 0;
+  for (let i = 0; i < 43; i++) {
+    const value = sixBits(charCodeAt(text, i));
+    if (value < 0) return null;
+    held = ((held << 6) | value) & 0x3fff;
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    bytes[at++] = held >> bits;
+  }
+  return bytes;
+}
+
+function sixBits(code) {
+  if (code >= 65 && code <= 90) return code - 65; // A to Z
+  if (code >= 97 && code <= 122) return code - 71; // a to z
+  if (code >= 48 && code <= 57) return code + 4; // 0 to 9
+  if (code === 43 || code === 45) return 62; // + or -
+  return code === 47 || code === 95 ? 63 : -1; // / or _
+}
+
 /**
  * Whether 8 times the point is the neutral one: its y is 1 or -1 (order 1, 2), 0 (order 4), or that
  * of a point whose double has y = 0 (order 8). The sign of x does not matter, nor that y is below P.
  */
 function isSmallOrder(bytes) {
   let y = 0n;
-  for (let i = 31; i >= 0; i--) y = (y << 8n) | BigInt(i === 31 ? bytes[i] & 127 : bytes[i]);
+  for (let i = 31; i >= 0; i--) y = (y << 8n) | toBigInt(i === 31 ? bytes[i] & 127 : bytes[i]);
   const square = (y * y) % P;
   const doubled = 121665n * square * square - 243332n * square + 121666n;
   return (y * (square - 1n) * doubled) % P === 0n;

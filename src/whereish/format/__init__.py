@@ -1,11 +1,10 @@
 """KEEP: the file of a mechanism: container, certificate, signature, audit."""
 
+from whereish.format.audit import audit_bytes, audit_file
 from whereish.format.certificate import TELLS_PRIOR, certify
 from whereish.format.container import digest_of, pack, parse_object, unpack
 from whereish.format.mechanism_file import (
     SUFFIX,
-    audit_bytes,
-    audit_file,
     is_mechanism_file,
     load_mechanism,
     mechanism_bytes,

@@ -1,4 +1,4 @@
-"""What a released mechanism guarantees, what it costs and how it came about."""
+"""The certificate of a mechanism: what it guarantees, what it costs and how it was built."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from whereish.measures import TOTAL, lower_bound, quality_loss, relative_gap
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, as_prior, euclidean
 
-# What a certificate says only where there is a prior: all of it was computed from that.
+# Fields that are computed from a prior; null in a certificate without one.
 FROM_PRIOR = (
     "quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "repair_mix", "repair_cost_km",
     "seconds", "prior_sha256",
 )  # fmt: skip
-# Built from places and epsilon alone.
+# Methods that build from places and epsilon alone.
 _NO_PRIOR = ("planar-laplace", "exponential", "tight-constraints")
+_WORTH_SAYING = 1.001  # times the ground: places 500 km from the centre of their plane
 # Measured by benchmarks/prior_leak.py; a test runs a part of it.
 TELLS_PRIOR = (
     "This mechanism tells most of the prior it was built for to whoever has it, even where its "
@@ -34,13 +35,13 @@ TELLS_PRIOR = (
 
 
 def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
-    """Collect the certificate of a mechanism: everything is worked out from its integers.
+    """Return the certificate of a mechanism, computed from its integers.
 
     Parameters
     ----------
     prior
-        Whose quality loss is stated (Euclidean), with what proves how good it is. The certificate
-        has a digest of it, not the prior itself. Without it the certificate holds nothing that was
+        The prior of the quality loss (Euclidean) and of its lower bound. The certificate holds a
+        digest of it, not the prior itself. Without it the certificate holds nothing that was
         computed from a prior.
     """
     prior = None if prior is None else as_prior(prior, len(mechanism.inputs))
@@ -78,21 +79,21 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
         "guarantee": guarantee(mechanism),
     }
     if released.verdict is not None:
-        seen = released.verdict
-        facts["ratios_checked"] = seen.ratios
-        facts["worst_slack"] = seen.slack
-        facts["worst_slack_at"] = {"places": list(seen.pair), "output": seen.output}
+        verdict = released.verdict
+        facts["ratios_checked"] = verdict.ratios
+        facts["worst_slack"] = verdict.slack
+        facts["worst_slack_at"] = {"places": list(verdict.pair), "output": verdict.output}
     return facts
 
 
 @functools.cache
 def _version() -> str:
-    """Return our version: looking it up takes longer than many a solve."""
+    """Return the version of Whereish. It is cached: a look-up takes longer than a small solve."""
     return metadata.version("whereish")
 
 
 def losses(mechanism: Mechanism, prior: Array | None) -> dict[str, float | None]:
-    """Work out the Euclidean quality loss of the integers, and its bound where there is a proof."""
+    """Return the Euclidean quality loss of the integers, and its bound if there is a proof."""
     loss = rounding = bound = gap = None
     if prior is not None:
         away = euclidean(mechanism.inputs, mechanism.outputs)
@@ -102,7 +103,7 @@ def losses(mechanism: Mechanism, prior: Array | None) -> dict[str, float | None]
         if mechanism.proof is not None and mechanism.privacy_metric is not None:
             proof, level = mechanism.proof, mechanism.epsilon
             if level is None or not proof.epsilon >= level:
-                # Fewer mechanisms are as private as that: what bounds them need not bound this one.
+                # At a smaller epsilon there are fewer mechanisms: their bound may be too high.
                 raise GuaranteeError("not a proof: it is about another epsilon than the mechanism")
             bound = max(0.0, lower_bound(proof, prior, away, mechanism.privacy_metric))
             gap = relative_gap(loss, bound)
@@ -114,19 +115,32 @@ def losses(mechanism: Mechanism, prior: Array | None) -> dict[str, float | None]
     }
 
 
+def as_plain(value: Any) -> Any:
+    """Return a value as JSON has it: no tuples, no NumPy numbers, null for what is not finite."""
+    if isinstance(value, dict):
+        return {name: as_plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_plain(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
+
+
 def digest(prior: Array) -> str:
     """Return the SHA-256 of a prior's numbers, as little-endian doubles."""
     return hashlib.sha256(np.ascontiguousarray(prior, dtype="<f8").tobytes()).hexdigest()
 
 
 def guarantee(mechanism: Mechanism) -> list[str]:
-    """Say in words what is promised, and what is not."""
+    """Return in words what is guaranteed, and what is not."""
     level = mechanism.epsilon
-    tells = [] if mechanism.build.method in _NO_PRIOR else [TELLS_PRIOR]
+    leak = [] if mechanism.build.method in _NO_PRIOR else [TELLS_PRIOR]
     if level is None:
         return [
             "This mechanism promises no epsilon: nothing limits what one report gives away.",
-            *tells,
+            *leak,
         ]
     unit = "km" if mechanism.is_per_km else "units of its metric"
     words = [
@@ -140,15 +154,25 @@ def guarantee(mechanism: Mechanism) -> list[str]:
             f"A raw point is reported as its nearest place, up to {reach:.3g} km away inside the "
             f"area: between two raw points d km apart it is exp({level:.6g} (d + {2 * reach:.3g}))."
         )
+        if (stretch := mechanism.inputs.stretch) > _WORTH_SAYING:
+            most = math.ceil(1e4 * stretch) / 1e4
+            ground = level * stretch * (1 + 1e-5)  # so that six digits of it are not too small
+            words.append(
+                f"Distances are those of the local plane. They are up to {most:.4f} times the "
+                f"distances on the ground: epsilon is at most {ground:.6g} per km there."
+            )
     words.append(
         f"For one report. k reports cost k times as much: k epsilon, with epsilon {level:.6g}."
     )
-    return words + tells
+    return words + leak
 
 
 def _metric(mechanism: Mechanism) -> str | None:
-    if mechanism.epsilon is None:
-        return None
-    if mechanism.limits.metric is None:
+    return None if mechanism.epsilon is None else metric_words(mechanism.limits.metric is None)
+
+
+def metric_words(per_km: bool) -> str:
+    """Return in words which metric epsilon is for."""
+    if per_km:
         return "Euclidean distance between the places in their plane, in km"
     return "given in the file, for every pair of places"

@@ -1,7 +1,7 @@
-"""What the certificate of a file claims, as far as that can be judged before its ratios are.
+"""The claims of a file's certificate that can be checked before its ratios.
 
-The audit of every ratio takes minutes for thousands of places. A file whose other claims do not
-hold is refused before.
+The audit of every ratio takes minutes for thousands of places. A file with another false claim is
+refused before that.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from whereish.errors import FormatError, GuaranteeError
-from whereish.format.certificate import digest
-from whereish.measures import TOTAL, Counts, Proof, check_rows, lower_bound, relative_gap
-from whereish.places import Array, Places, euclidean
+from whereish.format.certificate import digest, metric_words
+from whereish.format.mechanism_file import Contents
+from whereish.measures import TOTAL, check_rows, lower_bound, relative_gap
+from whereish.places import euclidean
 
 _WORDS = ("method", "solver", "stopped", "prior_sha256", "created", "versions")
 _NUMBERS = (
@@ -27,7 +28,7 @@ CLAIMS = frozenset(
 
 
 def check_form(claimed: dict[str, Any]) -> None:
-    """Refuse a certificate that is not of the form of one, before anybody prints it."""
+    """Refuse a certificate that is not of the form of one, before it is printed."""
     if set(claimed) != CLAIMS:
         raise FormatError("its certificate is not of the form it must be")
     for name, value in claimed.items():
@@ -42,16 +43,7 @@ def check_form(claimed: dict[str, Any]) -> None:
             raise FormatError(f"its certificate has no number for {name}")
 
 
-def check_early(
-    claimed: dict[str, Any],
-    counts: Counts,
-    inputs: Places,
-    outputs: Places,
-    epsilon: float | None,
-    metric: Array | None,
-    prior: Array | None,
-    proof: Proof | None,
-) -> None:
+def check_early(contents: Contents) -> None:
     """Check all claims but those about ratios.
 
     Raises
@@ -61,12 +53,20 @@ def check_early(
     GuaranteeError
         If a claim does not hold.
     """
+    claimed, epsilon, prior = contents.claimed, contents.epsilon, contents.prior
     check_form(claimed)
+    counts, inputs, outputs = contents.counts, contents.inputs, contents.outputs
     n, m = len(inputs), len(outputs)
     if check_rows(counts).shape != (n, m):
         raise FormatError(f"counts must have {n} rows and {m} columns")
+    straight = euclidean(inputs)
+    metric = straight if contents.metric is None else contents.metric
+    per_km = np.array_equal(metric, straight)
+    unit = "per km" if per_km else "per unit of its own metric"
     found: dict[str, Any] = {
         "certified": epsilon is not None, "epsilon": epsilon, "places": n, "outputs": m,
+        "epsilon_unit": None if epsilon is None else unit,
+        "metric": None if epsilon is None else metric_words(per_km),
         "ratios_checked": 0 if epsilon is None else n * (n - 1) * m,
         "largest_snap_km": inputs.largest_snap_km,
     }  # fmt: skip
@@ -74,16 +74,15 @@ def check_early(
         away = euclidean(inputs, outputs)
         loss = float((prior[:, None] * away * (counts.astype(np.float64) / TOTAL)).sum())
         found |= {"prior_sha256": digest(prior), "quality_loss_km": loss}
-        if proof is not None:
-            straight = euclidean(inputs) if metric is None else metric
-            bound = max(0.0, lower_bound(proof, prior, away, straight))
+        if contents.proof is not None:
+            bound = max(0.0, lower_bound(contents.proof, prior, away, metric))
             found |= {"lower_bound_km": bound, "gap": relative_gap(loss, bound)}
     for name, value in found.items():
         check_claim(name, claimed[name], value)
 
 
 def check_claim(name: str, said: Any, found: Any) -> None:
-    """Raise GuaranteeError unless what is said is what was found, up to the last digits."""
+    """Raise GuaranteeError unless a claim is what was found, up to the last digits."""
     if isinstance(said, float) and isinstance(found, float):
         fine = abs(said - found) <= 1e-9 * abs(found) + 1e-12
     else:

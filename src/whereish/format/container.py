@@ -1,10 +1,10 @@
 """The container of a released mechanism: safetensors, read strictly.
 
-Eight bytes with the length of the header, the header (JSON: name, type, shape and place of every
+Eight bytes with the length of the header, the header (JSON: name, type, shape and offsets of every
 array, and a mapping of strings), the arrays. Any safetensors library reads it. This reader takes
-only what `pack` would have written, byte for byte: a header in its one canonical form,
-arrays one after another to the last byte of the file, and a digest of all of it. So a file that was
-cut short, edited or is something else is refused before anything in it is believed.
+only what `pack` would have written, byte for byte: a header in its one canonical form, arrays one
+after another to the last byte of the file, and a digest of all of it. A file that was cut short or
+edited, or is something else, is refused before anything in it is used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TYPES: dict[str, np.dtype[Any]] = {
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 _LONGEST_HEADER = 1 << 20
 _DIGEST = "sha256"
-# Neither the digest nor who vouches for it (release/signature.py) is part of what is digested.
+# Neither the digest nor the signature (format/signature.py) is part of what is digested.
 _BESIDE = (_DIGEST, "signature", "signer")
 
 
@@ -50,7 +50,7 @@ def pack(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes:
     texts[_DIGEST] = _digest(header, texts, data)
     head = _head({"__metadata__": texts, **header})
     if len(head) > _LONGEST_HEADER:
-        raise InputError("what is said of a mechanism must fit into a megabyte, and does not")
+        raise InputError("the header of a file must fit into a megabyte, and this one does not")
     return head + data
 
 
@@ -102,8 +102,8 @@ def _head(header: Mapping[str, Any]) -> bytes:
 
 def _digest(header: Mapping[str, Any], texts: Mapping[str, str], data: bytes) -> str:
     rest = {name: text for name, text in texts.items() if name not in _BESIDE}
-    told = json.dumps([header, rest], separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(told.encode() + b"\n" + data).hexdigest()
+    text = json.dumps([header, rest], separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode() + b"\n" + data).hexdigest()
 
 
 def parse_object(text: bytes | str) -> dict[str, Any]:

@@ -1,13 +1,16 @@
-"""A mechanism in a file: the integers that are sampled, and all that is needed to audit them.
+"""The file of a mechanism: the integers that are sampled, and everything an audit of them needs.
 
-The format is in docs/format.md. What is read is audited, ratio by ratio and exactly, before
-anything is returned.
+The format is in docs/format.md. Reading has two steps: `read_contents` checks the form of a file,
+and `Contents.mechanism` audits every ratio exactly. `whereish.format.audit` computes a certificate
+again.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import FormatError, GuaranteeError, InputError, described
 from whereish.files import write_whole
-from whereish.format.certificate import FROM_PRIOR, certify, digest, losses
-from whereish.format.claims import check_claim, check_early
+from whereish.format.certificate import FROM_PRIOR, as_plain, certify
 from whereish.format.container import digest_of, pack, parse_object, unpack
 from whereish.format.signature import as_public_key, check_signature
 from whereish.limits import MOST_PLACES
-from whereish.measures import Proof
+from whereish.measures import Counts, Proof
 from whereish.mechanisms.build import Build
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, LocalPlane, Places, as_prior, readonly
@@ -29,8 +31,10 @@ from whereish.places import Array, LocalPlane, Places, as_prior, readonly
 FORMAT = "whereish mechanism"
 VERSION = "1"
 SUFFIX = ".whereish"
-_LARGEST = 4 * 2**30
-_TEXTS = ("method", "solver", "form", "stopped")
+_MOST_BYTES = 4 * 2**30
+_BUILD_TEXTS = ("method", "solver", "form", "stopped")
+_HEADER_TEXTS = {"format", "version", "mechanism", "certificate", "signature", "signer"}
+_PROOF = ("proof_output", "proof_left", "proof_right", "proof_value")
 _ARRAYS = {
     "counts": "u8",
     "inputs": "f8",
@@ -55,10 +59,10 @@ def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | No
     Parameters
     ----------
     prior
-        Kept in the file when given, with what proves how good the mechanism is under it, so that
-        both can be measured again. It is a map of somebody's life: leave it out of
-        what you pass on. Without it, nothing that was computed from a prior is written; the
-        counts still tell most of the prior they are best for, see docs/limitations.md.
+        Kept in the file when given, with the proof of the lower bound under it, so that an audit
+        can compute both again. It is a map of somebody's life: leave it out of files that you
+        pass on. Without it the file holds nothing that was computed from a prior. The counts
+        still reveal most of the prior they were built for, see docs/limitations.md.
 
     Raises
     ------
@@ -71,11 +75,23 @@ def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | No
 
 
 def mechanism_bytes(mechanism: Mechanism, prior: ArrayLike | None = None) -> bytes:
-    """Return what `save_mechanism` writes, for who sends it instead."""
+    """Return the bytes that `save_mechanism` writes."""
     if not isinstance(mechanism, Mechanism):
         raise InputError(f"a Mechanism is needed, got {type(mechanism).__name__}")
     weights = None if prior is None else as_prior(prior, len(mechanism.inputs))
-    same = mechanism.outputs is mechanism.inputs
+    build = mechanism.build if weights is not None else mechanism.build.without_prior()
+    facts = {
+        "epsilon": mechanism.epsilon,
+        "epsilon_unit": None if mechanism.epsilon is None else mechanism.epsilon_unit,
+        "outputs_are_inputs": mechanism.outputs is mechanism.inputs,
+        "inputs": _frame(mechanism.inputs),
+        "outputs": _frame(mechanism.outputs),
+        "build": asdict(build),
+    }
+    return pack(_arrays(mechanism, weights), _texts(facts, certify(mechanism, weights)))
+
+
+def _arrays(mechanism: Mechanism, prior: Array | None) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {
         "counts": mechanism.counts,
         "inputs": mechanism.inputs.xy,
@@ -86,44 +102,34 @@ def mechanism_bytes(mechanism: Mechanism, prior: ArrayLike | None = None) -> byt
             arrays[f"{name}_latlon"] = places.latlon
     if mechanism.epsilon is not None and mechanism.limits.metric is not None:
         arrays["metric"] = mechanism.limits.metric
-    if weights is not None:
-        arrays["prior"] = weights
-        if mechanism.proof is not None:
-            proof = mechanism.proof
-            arrays |= {
-                "proof_output": np.asarray(proof.output, np.int32),
-                "proof_left": np.asarray(proof.left, np.int32),
-                "proof_right": np.asarray(proof.right, np.int32),
-                "proof_value": np.asarray(proof.value, np.float64),
-            }
-    build = mechanism.build if weights is not None else mechanism.build.without_prior()
-    told = {
-        "epsilon": mechanism.epsilon,
-        "epsilon_unit": None if mechanism.epsilon is None else mechanism.epsilon_unit,
-        "outputs_are_inputs": same,
-        "inputs": _frame(mechanism.inputs),
-        "outputs": _frame(mechanism.outputs),
-        "build": asdict(build),
-    }
-    about = {
+    if prior is not None:
+        arrays["prior"] = prior
+        if (proof := mechanism.proof) is not None:
+            for name, part in zip(_PROOF[:3], (proof.output, proof.left, proof.right), strict=True):
+                arrays[name] = np.asarray(part, np.int32)
+            arrays["proof_value"] = np.asarray(proof.value, np.float64)
+    return arrays
+
+
+def _texts(facts: dict[str, Any], certificate: dict[str, Any]) -> dict[str, str]:
+    return {
         "format": FORMAT,
         "version": VERSION,
-        "mechanism": _json(told),
-        "certificate": _json(certify(mechanism, weights)),
+        "mechanism": _json(facts),
+        "certificate": _json(certificate),
     }
-    return pack(arrays, about)
 
 
 def load_mechanism(
     path: str | Path, *, key: str | bytes | None = None
 ) -> tuple[Mechanism, Array | None]:
-    """Read a mechanism, audit it, and return it with the prior, where that was kept.
+    """Read a mechanism, audit it, and return it with the prior, if the file holds one.
 
     Parameters
     ----------
     key
-        The Ed25519 public key that must have signed the file, where one is wanted: 32 bytes, or
-        those in hexadecimal, base64 or PEM.
+        The Ed25519 public key that must have signed the file: 32 bytes, or those in hexadecimal,
+        base64 or PEM. Without it a signature is not checked.
 
     Raises
     ------
@@ -132,103 +138,36 @@ def load_mechanism(
     GuaranteeError
         If it claims an epsilon that its integers do not have, or the key has not signed it.
     """
-    mechanism, prior, _ = _parts_of(*_read(path), key)
-    return mechanism, prior
+    file, content = read_file(path)
+    signer = None if key is None else as_public_key(key)
+    with named(file):
+        contents = read_contents(content, signer)
+        return contents.mechanism(), contents.prior
 
 
 def without_prior(content: bytes) -> bytes:
     """Return a file without its prior and without everything that was computed from it.
 
-    It is what `mechanism_bytes` writes without a prior. Counts, places and level stay as they are,
-    and are not audited again here. A signature is left out: it is of another file.
+    It is what `mechanism_bytes` writes without a prior. Counts, places and epsilon stay as they
+    are, and are not audited again here. A signature is left out: it belongs to the file with the
+    prior.
 
     Raises
     ------
     FormatError
-        If this is no mechanism's file.
+        If it is not the file of a mechanism.
     """
-    arrays, about = unpack(content)
-    if about.get("format") != FORMAT:
-        raise FormatError(f'not a mechanism: its header must say "format": "{FORMAT}"')
-    told, claimed = (json.loads(about[name]) for name in ("mechanism", "certificate"))
-    told["build"] = asdict(_build(told["build"]).without_prior())
+    arrays, texts = unpack(content)
+    _check_format(texts)
+    facts, claimed = (json.loads(texts[name]) for name in ("mechanism", "certificate"))
+    facts["build"] = asdict(_build(facts["build"]).without_prior())
     claimed |= dict.fromkeys(FROM_PRIOR)
-    kept = {name: a for name, a in arrays.items() if name != "prior" and "proof" not in name}
-    texts = {name: about[name] for name in ("format", "version")}
-    return pack(kept, texts | {"mechanism": _json(told), "certificate": _json(claimed)})
-
-
-def audit_file(
-    path: str | Path, prior: ArrayLike | None = None, *, key: str | bytes | None = None
-) -> dict[str, Any]:
-    """Work the certificate of a file out again, from the file alone, and return it.
-
-    Every row and ratio is checked exactly. Where the file has the prior, so are the quality loss
-    and the bound. ``recomputed`` names what was, ``needs_prior`` what could not be, because the
-    file does not hold the prior or a proof. ``sha256`` is the digest to pin, ``signed_by`` the key,
-    where one was asked for and has signed it.
-
-    Parameters
-    ----------
-    prior
-        Whose loss is worked out, instead of that of the prior in the file, if there is one.
-    key
-        The Ed25519 public key that must have signed the file, see `load_mechanism`.
-
-    Raises
-    ------
-    FormatError
-        If the file is not a mechanism, or was changed.
-    GuaranteeError
-        If something it claims does not hold, or the key has not signed it.
-    """
-    file, content = _read(path)
-    mechanism, kept, claimed = _parts_of(file, content, key, audit=True)
-    found = _audit(file, mechanism, kept, claimed)
-    found |= {
-        "sha256": digest_of(content), "signed_by": None if key is None else as_public_key(key)
-    }  # fmt: skip
-    if prior is None:
-        return found
-    weights = as_prior(prior, len(mechanism.inputs))
-    now: dict[str, Any] = {**losses(mechanism, weights), "prior_sha256": digest(weights)}
-    known = [name for name in now if now[name] is not None]
-    found["recomputed"] += [name for name in known if name not in found["recomputed"]]
-    found["needs_prior"] = [name for name in found["needs_prior"] if name not in known]
-    return found | now
-
-
-def audit_bytes(content: bytes) -> dict[str, Any]:
-    """Audit what a file holds, as `audit_file` does."""
-    return _audit(Path("file"), *_parts_of(Path("file"), content, audit=True))
-
-
-def _audit(
-    path: Path, mechanism: Mechanism, prior: Array | None, claimed: dict[str, Any]
-) -> dict[str, Any]:
-    fresh = _plain(certify(mechanism, prior))
-    sure = ["certified", "epsilon", "epsilon_unit", "metric", "places", "outputs"]
-    sure += ["ratios_checked", "worst_slack", "largest_snap_km"]
-    if prior is not None:
-        sure += ["quality_loss_km", "prior_sha256"]
-        if mechanism.proof is not None:
-            sure += ["lower_bound_km", "gap"]
-    for name in sure:
-        try:
-            check_claim(name, claimed[name], fresh[name])
-        except GuaranteeError as wrong:
-            raise GuaranteeError(f"{path}: {wrong}") from None
-    # Words, and where ties are decided by a last digit, are ours and not the file's.
-    sure += ["worst_slack_at", "guarantee"]
-    found = claimed | {name: fresh[name] for name in sure}
-    needed = [] if mechanism.proof is not None else ["lower_bound_km", "gap"]
-    if prior is None:
-        needed = ["quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "prior_sha256"]
-    return {**found, "recomputed": sure, "needs_prior": needed}
+    kept = {name: array for name, array in arrays.items() if name not in ("prior", *_PROOF)}
+    return pack(kept, _texts(facts, claimed) | {"version": texts["version"]})
 
 
 def is_mechanism_file(path: str | Path) -> bool:
-    """Tell whether a file looks like a mechanism, from its first bytes."""
+    """Tell from its first bytes whether a file looks like a mechanism."""
     try:
         with Path(path).open("rb") as stream:
             start = stream.read(8 + 64)
@@ -237,14 +176,38 @@ def is_mechanism_file(path: str | Path) -> bool:
     return start[8:].startswith(b'{"__metadata__":{"format":"' + FORMAT.encode())
 
 
-def _read(path: str | Path) -> tuple[Path, bytes]:
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds. Its form is checked; its ratios are not, until `mechanism` is called."""
+
+    counts: Counts
+    inputs: Places
+    outputs: Places
+    epsilon: float | None
+    metric: Array | None
+    build: Build
+    prior: Array | None
+    proof: Proof | None
+    claimed: dict[str, Any]
+
+    def mechanism(self) -> Mechanism:
+        """Audit every ratio exactly and return the mechanism."""
+        mix = self.claimed.get("rounding_mix")
+        return Mechanism.of_counts(
+            self.counts, self.inputs, self.outputs, self.epsilon, self.metric, self.build,
+            self.proof, mix if isinstance(mix, float) else 0.0,
+        )  # fmt: skip
+
+
+def read_file(path: str | Path) -> tuple[Path, bytes]:
+    """Return the name of a file and its bytes."""
     if not isinstance(path, str | Path):
         raise InputError(f"mechanism must be the name of a file, got {described(path)}")
     file = Path(path)
     try:
         if not file.is_file():
             raise InputError(f"mechanism must be a file that exists, got {file}")
-        if file.stat().st_size > _LARGEST:
+        if file.stat().st_size > _MOST_BYTES:
             raise FormatError(f"{file} is too large to be a mechanism")
         content = file.read_bytes()
     except (OSError, ValueError) as wrong:
@@ -255,12 +218,11 @@ def _read(path: str | Path) -> tuple[Path, bytes]:
     return file, content
 
 
-def _parts_of(
-    file: Path, content: bytes, key: str | bytes | None = None, *, audit: bool = False
-) -> tuple[Mechanism, Array | None, dict[str, Any]]:
-    wanted = None if key is None else as_public_key(key)
+@contextmanager
+def named(file: Path) -> Iterator[None]:
+    """Put the name of the file into errors; an error of any kind becomes one of the library."""
     try:
-        return _parts(content, wanted, audit=audit)
+        yield
     except GuaranteeError as wrong:
         raise GuaranteeError(f"{file}: {wrong}") from None
     except InputError as wrong:
@@ -271,58 +233,61 @@ def _parts_of(
         TypeError, AttributeError, ValueError, LookupError, ArithmeticError, RecursionError,
         MemoryError,
     ):  # fmt: skip
-        raise FormatError(f"{file}: something in it is not of the kind it must be") from None
+        raise FormatError(f"{file}: something in it has the wrong type") from None
 
 
-def _parts(
-    content: bytes, key: str | None = None, *, audit: bool = False
-) -> tuple[Mechanism, Array | None, dict[str, Any]]:
-    arrays, about = unpack(content)
-    check_signature(about, digest_of(content), key)
-    if about.get("format") != FORMAT:
-        raise FormatError(f'not a mechanism: its header must say "format": "{FORMAT}"')
-    if set(about) - {"format", "version", "mechanism", "certificate", "signature", "signer"}:
+def read_contents(content: bytes, key: str | None = None) -> Contents:
+    """Read the bytes of a file: check its digest, its signature and the form of all it holds."""
+    arrays, texts = unpack(content)
+    check_signature(texts, digest_of(content), key)
+    _check_format(texts)
+    if set(texts) - _HEADER_TEXTS:
         raise FormatError("its header says more than a mechanism's does")
-    if about.get("version") != VERSION:
-        raise FormatError(f"version must be {VERSION}, got {str(about.get('version'))[:20]!r}")
+    if texts.get("version") != VERSION:
+        raise FormatError(f"version must be {VERSION}, got {str(texts.get('version'))[:20]!r}")
     for name, array in arrays.items():
         if name not in _ARRAYS or array.dtype != np.dtype(f"<{_ARRAYS[name]}"):
             raise FormatError(f"the array {name[:40]!r} is not one that a mechanism has")
-    told, claimed = (parse_object(about[name]) for name in ("mechanism", "certificate"))
+    facts, claimed = (parse_object(texts[name]) for name in ("mechanism", "certificate"))
     if max(arrays["counts"].shape) > MOST_PLACES:
         raise FormatError(f"a mechanism must have at most {MOST_PLACES:,} places")
-    inputs = _places("inputs", arrays, told)
-    outputs = _places("outputs", arrays, told)
-    if not isinstance(told["outputs_are_inputs"], bool):
+    inputs, outputs = _inputs_and_outputs(arrays, facts)
+    epsilon, prior = facts["epsilon"], None
+    if "prior" in arrays:
+        as_prior(arrays["prior"], len(inputs))
+        prior = readonly(arrays["prior"])  # not normalised: its digest is that of its bytes
+    if "metric" in arrays and epsilon is None:
+        raise FormatError("a metric comes with an epsilon only")
+    return Contents(
+        arrays["counts"], inputs, outputs, epsilon, arrays.get("metric"), _build(facts["build"]),
+        prior, _proof(arrays, epsilon, len(inputs), len(outputs)), claimed,
+    )  # fmt: skip
+
+
+def _check_format(texts: dict[str, str]) -> None:
+    if texts.get("format") != FORMAT:
+        raise FormatError(f'not a mechanism: its header must say "format": "{FORMAT}"')
+
+
+def _inputs_and_outputs(
+    arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
+) -> tuple[Places, Places]:
+    inputs, outputs = (_places(name, arrays, facts) for name in ("inputs", "outputs"))
+    if not isinstance(facts["outputs_are_inputs"], bool):
         raise FormatError("a file must say whether outputs are the inputs")
-    if told["outputs_are_inputs"]:
+    if facts["outputs_are_inputs"]:
         if not _same_places(inputs, outputs):
             raise FormatError("outputs must be the inputs, as it says they are")
         outputs = inputs
     if (inputs.plane is None) != (outputs.plane is None):
         raise FormatError("inputs and outputs must both lie on the earth, or neither")
-    prior = None
-    if "prior" in arrays:
-        as_prior(arrays["prior"], len(inputs))
-        prior = readonly(arrays["prior"])  # as it is: its digest is that of its bytes
-    if "metric" in arrays and told["epsilon"] is None:
-        raise FormatError("a metric comes with an epsilon only")
-    level, metric = told["epsilon"], arrays.get("metric")
-    proof = _proof(arrays, level, len(inputs), len(outputs))
-    if audit:  # before the ratios: there may be billions of them
-        check_early(claimed, arrays["counts"], inputs, outputs, level, metric, prior, proof)
-    mix = claimed.get("rounding_mix")
-    mechanism = Mechanism.of_counts(
-        arrays["counts"], inputs, outputs, level, metric, _build(told["build"]), proof,
-        mix if isinstance(mix, float) else 0.0,
-    )  # fmt: skip
-    return mechanism, prior, claimed
+    return inputs, outputs
 
 
 def _proof(arrays: dict[str, NDArray[Any]], level: Any, n: int, m: int) -> Proof | None:
-    if not any(name.startswith("proof_") for name in arrays):
+    if not any(name in arrays for name in _PROOF):
         return None
-    parts = [arrays[f"proof_{part}"] for part in ("output", "left", "right", "value")]
+    parts = [arrays[name] for name in _PROOF]
     for part, most in zip(parts, (m, n, n, np.inf), strict=True):
         if part.shape != (len(parts[3]),) or not ((part >= 0) & (part < most)).all():
             raise FormatError("its proof is not of the form it must be")
@@ -333,19 +298,7 @@ def _proof(arrays: dict[str, NDArray[Any]], level: Any, n: int, m: int) -> Proof
 
 
 def _json(value: Any) -> str:
-    return json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
+    return json.dumps(as_plain(value), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def _frame(places: Places) -> dict[str, Any]:
@@ -356,8 +309,8 @@ def _frame(places: Places) -> dict[str, Any]:
     }
 
 
-def _places(name: str, arrays: dict[str, NDArray[Any]], told: dict[str, Any]) -> Places:
-    plane, cell = told[name]["plane"], told[name]["cell_km"]
+def _places(name: str, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> Places:
+    plane, cell = facts[name]["plane"], facts[name]["cell_km"]
     for numbers in (plane, cell):
         if numbers is not None and not (
             len(numbers) == 2 and all(type(number) in (int, float) for number in numbers)
@@ -381,7 +334,7 @@ def _places(name: str, arrays: dict[str, NDArray[Any]], told: dict[str, Any]) ->
 
 
 def _same_places(one: Places, other: Places) -> bool:
-    """Tell whether everything that a file says of two sets of places is the same."""
+    """Tell whether two sets of places have the same plane, cells, km and degrees."""
     if one.plane != other.plane or one.cell_km != other.cell_km:
         return False
     if one.latlon is None or other.latlon is None:
@@ -389,19 +342,19 @@ def _same_places(one: Places, other: Places) -> bool:
     return np.array_equal(one.xy, other.xy) and np.array_equal(one.latlon, other.latlon)
 
 
-def _build(told: dict[str, Any]) -> Build:
+def _build(facts: dict[str, Any]) -> Build:
     known = {field.name for field in fields(Build)}
-    build = {name: value for name, value in told.items() if name in known}
+    build = {name: value for name, value in facts.items() if name in known}
     notes = build.get("notes")
     notes = [] if notes is None else notes
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise FormatError("build.notes must be texts")
     build["notes"] = tuple(notes)
     if not isinstance(build.get("method"), str):
-        raise FormatError("build.method is not of the kind it must be")
+        raise FormatError("build.method has the wrong type")
     for name, value in build.items():
-        wanted: Any = str if name in _TEXTS else int | float
+        wanted: Any = str if name in _BUILD_TEXTS else int | float
         fits = isinstance(value, wanted) and not isinstance(value, bool)
         if name != "notes" and value is not None and not fits:
-            raise FormatError(f"build.{name} is not of the kind it must be")
+            raise FormatError(f"build.{name} has the wrong type")
     return Build(**build)

@@ -1,8 +1,8 @@
-"""Who vouches for a file: an Ed25519 signature of its digest, beside it in the header.
+"""The signature of a file: Ed25519, of its digest, beside it in the header.
 
-What is signed is a line that says what it is, and the digest in hexadecimal digits: no signature of
-anything else is one of a mechanism. The digest leaves the signature out, so that a file has the
-same digest before and after. docs/format.md says where it is.
+The signed text is a line that names its purpose, and the digest in hexadecimal digits: so no
+signature of anything else is one of a mechanism. The digest leaves the signature out, so that a
+file has the same digest before and after it is signed. The fields are in docs/format.md.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def check_signature(
 ) -> str | None:
     """Check that a key has signed a file with this digest; return the key, or None without one.
 
-    Without a key to check it with a signature says nothing: only its form is looked at.
+    Without a key a signature proves nothing: only its form is checked.
 
     Raises
     ------
     FormatError
-        If what should be a signature is not of the form of one.
+        If the signature does not have the form of one.
     GuaranteeError
         If a key was asked for, and the file is not signed by it.
     """

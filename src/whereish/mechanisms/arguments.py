@@ -40,6 +40,7 @@ def metric_or_euclidean(privacy_metric: ArrayLike | None, inputs: Places) -> Arr
     """Return d_X, validated; Euclidean distance if none is given."""
     distances = euclidean(inputs)
     if privacy_metric is None or np.array_equal(privacy_metric, distances):
+        inputs.check_km()
         return distances  # a metric: no need to check all triangles
     return as_metric("privacy_metric", privacy_metric, len(inputs))
 

@@ -14,6 +14,10 @@ from whereish.errors import InputError, described
 from whereish.places.validation import Array, Immutable, as_number, as_numbers, readonly
 
 SAME_PLACE_KM = 1e-6  # a millimetre: places this close count as one
+# How far from the centre of their plane places may be for an epsilon per km: up to there a distance
+# in the plane is at most 1.0494 times the one on the ground. The JavaScript client has the same.
+FURTHEST_KM = 3400.0
+_POLAR_RADIUS_KM = 6356.752314245  # WGS84: 1 / radius^2 is the largest curvature of the ellipsoid
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,9 @@ class LocalPlane:
     """An azimuthal equidistant plane, in km, touching the WGS84 ellipsoid at a centre.
 
     Distances from the centre are exact; between two points of a city they are within one part in
-    a million of the geodesic. The centre is public, so it must not depend on the true location.
+    a million of the geodesic. Far from the centre they are longer than on the ground: see
+    `Places.stretch`. The centre is public, so it must not depend on
+    the true location.
     """
 
     lat: float
@@ -166,6 +172,37 @@ the same point
         upper = np.triu_indices(len(self), 1)
         ground = geodesic(self)[upper]
         return float(np.abs(euclidean(self)[upper] / ground - 1).max())
+
+    @cached_property
+    def stretch(self) -> float:
+        """A bound on how many times longer a distance is in the plane than on the ground.
+
+        For points at most r km from the centre it is (r / b) / sin(r / b), b the polar radius:
+        never below 1, and 1 for places that do not lie on the earth. An epsilon per km of the
+        plane is at most stretch times epsilon per km of the ground. The proof is in
+        docs/proofs/audit.md. `projection_error` measures all pairs instead.
+
+        >>> round(square_grid(48, 2, 49, 3, cell_km=(10, 10)).stretch, 6)
+        1.000018
+        """
+        if self.plane is None:
+            return 1.0
+        angle = float(np.hypot(*self.xy.T).max()) / _POLAR_RADIUS_KM
+        if angle >= np.pi / 2:
+            return np.inf
+        return float(angle / np.sin(angle)) if angle > 0 else 1.0
+
+    def check_km(self) -> None:
+        """Raise InputError unless a km of the plane is a km of the ground, up to 5 %.
+
+        An epsilon per km needs that. With places that are too far from the centre of their plane
+        it would be much larger per km of the ground.
+        """
+        if self.plane is not None and not (np.square(self.xy).sum(axis=1) <= FURTHEST_KM**2).all():
+            raise InputError(
+                f"an epsilon per km needs places within {FURTHEST_KM:g} km of the centre of their "
+                "plane, and one is further away: give privacy_metric=whereish.geodesic(places)"
+            )
 
     @cached_property
     def tree(self) -> Any:

@@ -128,7 +128,7 @@ _FIGURES = (
      "here the box at 1 is exact, for everybody."),
     ("figure 6", "Figure 6: privacy under different priors, other people",
      "The paper repeats the comparison on T-Drive's taxis; here it is another made-up city. With "
-     "T-Drive's data: whereish paper --dataset t-drive --data FOLDER."),
+     "T-Drive's data: whereish reproduce --dataset t-drive --data FOLDER."),
     ("figure 7", "Figure 7: quality loss at equal privacy, other people",
      "The same as Figure 4 for the second data set."),
     ("bracket", "Past the paper: how far from the best of all",

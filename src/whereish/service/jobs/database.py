@@ -68,7 +68,7 @@ class Database:
             ) from None
         if self.embedded:
             Path(self._url).chmod(0o600)
-            if not self._given_up:  # otherwise the queue needs the space to start
+            if not self._given_up:  # otherwise deletions may need the space first
                 self.keep_reserve()
 
     def _create_tables(self, run: Any) -> None:

@@ -73,9 +73,11 @@ class Queue:
         cores = self._workers.start()
         workers = cores if self._settings.workers is None else self._settings.workers
         _remove_former_queue(self._settings)
-        self._jobs.requeue(self._settings.server)
-        # Other servers must know this one before it owns a job.
-        self._jobs.take_over(self._settings.server, RETRY.server_silent_s)
+        # On a full disk, or without its database, the server starts: housekeeping does this again.
+        with contextlib.suppress(DatabaseError):
+            self._jobs.requeue(self._settings.server)
+            # Other servers must know this one before it owns a job.
+            self._jobs.take_over(self._settings.server, RETRY.server_silent_s)
         for work in (lambda: self._dispatch(workers), self._keep_house):
             threading.Thread(target=work, daemon=True).start()
         self._started = True
