@@ -528,7 +528,7 @@ def test_no_endpoint_takes_a_true_location(client: httpx.Client) -> None:
         for name in verb.get("parameters", [])
     }  # fmt: skip
     assert set(taken) == {"id", "Idempotency-Key", "prior"}
-    assert taken["prior"] == {"enum": ["omit"]}  # a word, and no prior
+    assert taken["prior"] == {"type": "string", "enum": ["omit"]}  # a word, and no prior
     bodies = [path for path, way in paths.items() if any("requestBody" in v for v in way.values())]
     assert bodies == ["/v1/mechanisms"]
 
