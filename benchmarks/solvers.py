@@ -56,7 +56,7 @@ def task(n: int, dilation: float, seed: int, limit: float) -> Task:
     prior = np.random.default_rng(seed).gamma(0.3, size=n)
     distances = wh.euclidean(grid(n))
     spanner = wh.greedy_spanner(distances, dilation)
-    level = EPSILON / spanner.stretch
+    level = EPSILON / spanner.exact_dilation
     return {
         "prior": prior / prior.sum(),
         "loss": distances,

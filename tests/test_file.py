@@ -397,11 +397,11 @@ def test_no_distance_in_the_plane_is_longer_than_the_stretch_says(seed: int) -> 
     pairs = np.triu_indices(len(where), 1)
     longer = wh.euclidean(where)[pairs] / wh.geodesic(where)[pairs]
     assert longer.min() > 1 - 1e-9
-    assert 1 < longer.max() <= where.stretch * (1 + 1e-9)
-    assert where.stretch < 1.0494
+    assert 1 < longer.max() <= where.plane_stretch * (1 + 1e-9)
+    assert where.plane_stretch < 1.0494
     mechanism = wh.exponential(where, 0.01)
     on_ground = wh.tightest_epsilon(mechanism, wh.geodesic(where))
-    assert on_ground <= 0.01 * where.stretch * (1 + 1e-9)
+    assert on_ground <= 0.01 * where.plane_stretch * (1 + 1e-9)
 
 
 def test_a_plane_far_from_its_places_has_no_epsilon_per_km() -> None:
@@ -410,7 +410,7 @@ def test_a_plane_far_from_its_places_has_no_epsilon_per_km() -> None:
     assert city.latlon is not None
     far = wh.LocalPlane(-47.86, -176.655)
     places = wh.Places(far.to_xy(city.latlon), city.latlon, far)
-    assert places.stretch == np.inf
+    assert places.plane_stretch == np.inf
     prior = some.skewed(len(places))
     even = np.ones((len(places), 1))
     builds: list[Callable[[], wh.Mechanism]] = [

@@ -42,7 +42,7 @@ FLOORS = (
     {"device", "spec"},
     {"plotting", "recipes"},
     {"studies", "batch"},
-    {"service.errors"},
+    {"service.error_body"},
     {"service.workers"},
     {"distributed.ray_pool", "distributed.ray_gateway", "distributed.ray_actor"},
     {"service"},

@@ -29,6 +29,7 @@ from whereish.service.jobs.queue import Queue
 from whereish.service.limits import Limits
 from whereish.service.settings import Settings
 from whereish.service.workers import process as worker
+from whereish.solvers import estimates
 from whereish.solvers.structured.step import Iterate
 from whereish.spec import BuildSpec
 
@@ -242,10 +243,10 @@ class TestMemory:
             "uniform": rng.uniform(0, 9, (n, 2)),
         }[kind]
         spanner = wh.greedy_spanner(wh.euclidean(wh.Places.from_xy(xy)), dilation)
-        assert len(spanner.edges) <= planning.expected_edges(n, dilation, straight=True)
+        assert len(spanner.edges) <= estimates.expected_edges(n, dilation, straight=True)
 
     def test_other_metrics_may_need_all_pairs(self) -> None:
-        assert planning.expected_edges(50, 1.9, straight=False) == 50 * 49 // 2
+        assert estimates.expected_edges(50, 1.9, straight=False) == 50 * 49 // 2
 
     def test_what_the_pairs_turn_out_to_need_is_checked_again(
         self, monkeypatch: pytest.MonkeyPatch

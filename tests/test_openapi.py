@@ -14,7 +14,7 @@ from fastapi.openapi.models import OpenAPI
 from pydantic import BaseModel
 
 from serving import Served, recipe, serving, wait_for
-from whereish.service.errors import HTTP_ERRORS, JOB_ERRORS
+from whereish.service.error_body import HTTP_ERRORS, JOB_ERRORS
 from whereish.service.http import models
 
 _TOOL = Path(__file__).parent.parent / "tools" / "http_reference.py"

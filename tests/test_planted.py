@@ -57,7 +57,7 @@ def dropped_pair() -> Any:
 def without_dilation() -> Any:
     """Constrain a spanner's edges at the full epsilon, and not at epsilon / dilation."""
     spanner = wh.greedy_spanner(D, 1.4)
-    return wh.optimal(PLACES, PRIOR, EPSILON * spanner.stretch, dilation=1.4).matrix
+    return wh.optimal(PLACES, PRIOR, EPSILON * spanner.exact_dilation, dilation=1.4).matrix
 
 
 def redrawn() -> Any:

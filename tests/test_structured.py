@@ -30,7 +30,7 @@ def direct(
 ) -> Structured:
     distances = wh.euclidean(places) if metric is None else metric
     spanner = wh.greedy_spanner(distances, dilation)
-    level = epsilon / spanner.stretch
+    level = epsilon / spanner.exact_dilation
     return solve_structured(
         prior,
         wh.euclidean(places) if loss is None else loss,

@@ -34,7 +34,7 @@ def test_proposition_1_private_on_a_spanner_is_private_everywhere(
         )
     )
     along = (along + along.T) / 2
-    level = epsilon / spanner.stretch
+    level = epsilon / spanner.exact_dilation
     mechanism = wh.exponential(places, level, privacy_metric=along)
     assert checks.broken_ratios(mechanism.matrix.tolist(), level, metric=along.tolist()) == []
     assert wh.tightest_epsilon(mechanism, distances) <= epsilon * (1 + 1e-9)

@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from whereish.service.errors import HTTP_ERRORS, JOB_ERRORS
+from whereish.service.error_body import HTTP_ERRORS, JOB_ERRORS
 from whereish.service.http import openapi
 from whereish.service.http.app import create_api
 from whereish.service.http.context import Service

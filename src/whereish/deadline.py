@@ -1,4 +1,8 @@
-"""The deadline of a computation: one object that every step of it receives."""
+"""The deadline of a build, shared by its steps.
+
+A solver gets the seconds left (`Deadline.seconds`) and stops itself. The service ends a process
+that overruns (`service/workers/worker.py`).
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, model_validator
 from whereish import limits
 from whereish.errors import InputError, SolveError
 from whereish.mechanisms import MECHANISMS, Mechanism, Plan, Request, method_names
-from whereish.mechanisms.plan import expected_edges, plan
+from whereish.mechanisms.plan import plan
 from whereish.places import Array, Places, named_metric
 from whereish.places.documents import (
     GivenMetric,
@@ -32,10 +32,9 @@ from whereish.places.documents import (
 )
 from whereish.profiles import blur_prior
 from whereish.solvers import FORMS, SOLVERS, Progress
+from whereish.solvers.estimates import estimate_general, expected_edges
 from whereish.strict_json import read_json
 from whereish.validated import Earlier, Reader, Schema, Validated, one_of, or_none
-
-_GENERAL_BYTES = 450  # a constraint, in a general solver: measured at 50 to 300 places
 
 
 def _of_places(read: Callable[[str, Any, Places], Any], schema: Callable[[], Schema]) -> Reader:
@@ -282,14 +281,14 @@ class BuildSpec(BuildOptions):
             raise InputError(f"places must fit into the memory: {wrong}", "places") from None
         if made.method == "closed-form" or self.solver in ("auto", "structured"):
             return made
-        memory = made.constraints * _GENERAL_BYTES / 1e9  # it holds the whole program
+        general = estimate_general(made.constraints)
+        memory = general.gigabytes
         if memory > memory_limit_gb:
             raise InputError(
                 f"solver {self.solver} needs about {memory:.2g} GB for {made.constraints:,} "
                 f"constraints, and {memory_limit_gb:g} GB is allowed: take auto", "solver",
             )  # fmt: skip
-        seconds = 10 * (made.constraints / 1e5) ** 1.5
-        return replace(made, seconds=seconds, memory_gb=memory)
+        return replace(made, seconds=general.seconds, memory_gb=memory)
 
     def build(
         self,

@@ -15,6 +15,7 @@ import numpy as np
 from whereish.errors import GuaranteeError
 from whereish.measures import TOTAL, lower_bound, quality_loss, relative_gap
 from whereish.mechanisms.mechanism import Mechanism
+from whereish.mechanisms.registry import MECHANISMS
 from whereish.places import Array, as_prior, euclidean
 
 # Fields that are computed from a prior; null in a certificate without one.
@@ -22,8 +23,6 @@ FROM_PRIOR = (
     "quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "repair_mix", "repair_cost_km",
     "seconds", "prior_sha256",
 )  # fmt: skip
-# Methods that build from places and epsilon alone.
-_NO_PRIOR = ("planar-laplace", "exponential", "tight-constraints")
 _WORTH_SAYING = 1.001  # times the ground: places 500 km from the centre of their plane
 # Measured by benchmarks/prior_leak.py; a test runs a part of it.
 TELLS_PRIOR = (
@@ -136,7 +135,7 @@ def digest(prior: Array) -> str:
 def guarantee(mechanism: Mechanism) -> list[str]:
     """Return in words what is guaranteed, and what is not."""
     level = mechanism.epsilon
-    leak = [] if mechanism.build.method in _NO_PRIOR else [TELLS_PRIOR]
+    leak = [] if _knows_no_prior(mechanism.build.method) else [TELLS_PRIOR]
     if level is None:
         return [
             "This mechanism promises no epsilon: nothing limits what one report gives away.",
@@ -154,7 +153,7 @@ def guarantee(mechanism: Mechanism) -> list[str]:
             f"A raw point is reported as its nearest place, up to {reach:.3g} km away inside the "
             f"area: between two raw points d km apart it is exp({level:.6g} (d + {2 * reach:.3g}))."
         )
-        if (stretch := mechanism.inputs.stretch) > _WORTH_SAYING:
+        if (stretch := mechanism.inputs.plane_stretch) > _WORTH_SAYING:
             most = math.ceil(1e4 * stretch) / 1e4
             ground = level * stretch * (1 + 1e-5)  # so that six digits of it are not too small
             words.append(
@@ -176,3 +175,8 @@ def metric_words(per_km: bool) -> str:
     if per_km:
         return "Euclidean distance between the places in their plane, in km"
     return "given in the file, for every pair of places"
+
+
+def _knows_no_prior(method: str) -> bool:
+    """Return whether a mechanism is the same for every prior: so the registry says."""
+    return method in MECHANISMS and not MECHANISMS[method].needs_prior

@@ -18,12 +18,13 @@ from whereish.limits import DILATION, MEMORY_GB, TOLERANCE
 from whereish.measures import Proof, relative_gap
 from whereish.mechanisms.closed_forms import closed_form
 from whereish.mechanisms.mechanism import Mechanism
-from whereish.mechanisms.plan import Plan, expected_edges, plan
+from whereish.mechanisms.plan import Plan, plan
 from whereish.mechanisms.search import Setting, Task, best_of, setting_of
 from whereish.parallel import cores
 from whereish.places import Array, Places, as_number, as_prior, as_whole, check_order, normalised
 from whereish.profiles import Profile
 from whereish.solvers import Progress, check_solver
+from whereish.solvers.estimates import expected_edges
 
 # Up to this many places, a solve runs on one core, and each core takes another prior.
 _ONE_CORE_UP_TO = 100

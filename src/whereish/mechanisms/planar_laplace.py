@@ -9,8 +9,6 @@ References
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -30,6 +28,7 @@ from whereish.places import (
     cell_edges,
     euclidean,
 )
+from whereish.release import uniform
 
 # Further than this from the nearest point of an edge, in units of 1/eps, at most exp(-45) is left.
 _FAR = 45.0
@@ -264,5 +263,5 @@ def _panels(scaled: Array, low: Array, width: Array, panels: int) -> Array:
 
 def _system_uniform(shape: tuple[int, ...]) -> Array:
     """Return uniform numbers strictly between 0 and 1 from the operating system's generator."""
-    bits = np.frombuffer(os.urandom(8 * int(np.prod(shape))), dtype=np.uint64) >> np.uint64(11)
+    bits = uniform(int(np.prod(shape))) >> np.uint64(10)  # 53 of its 63 bits
     return ((bits.astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)

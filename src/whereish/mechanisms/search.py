@@ -84,7 +84,7 @@ class Setting:
     def prepare(self) -> None:
         """Compute now what several threads will share, if the structured solver will be used."""
         if self.constraints >= STRUCTURED_FROM:
-            for level in {self.strict, self.level}:
+            for level in {self.edge_epsilon, self.level}:
                 self.ground(level).prepare()
 
     @property
@@ -94,9 +94,9 @@ class Setting:
         return plan("exact", n, m, len(self.spanner.edges), None, np.inf).constraints
 
     @property
-    def strict(self) -> float:
-        """The level on the edges of the spanner that makes all pairs private: epsilon / stretch."""
-        return self.level / self.spanner.stretch
+    def edge_epsilon(self) -> float:
+        """The level on the edges of the spanner that makes all pairs private."""
+        return self.spanner.edge_epsilon(self.level)
 
 
 def setting_of(
@@ -180,12 +180,12 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
         structured = False
     if structured:
         deadline.check("before the search began")
-        found = task.structured(setting.strict, task.tolerance)
+        found = task.structured(setting.edge_epsilon, task.tolerance)
         stopped = found.stopped if found.stopped in ("time", "asked") else None
         # At the full epsilon, multipliers of any pairs bound the loss of every mechanism with this
         # privacy. With a dilation, the best multipliers there differ from those found here.
         proof = _proof(found, setting.level)
-        if spanner.stretch > 1 + 1e-9 and stopped is None and not deadline.passed:
+        if spanner.exact_dilation > 1 + 1e-9 and stopped is None and not deadline.passed:
             proof = _proof(task.structured(setting.level, BOUND_TOLERANCE), setting.level)
         fields = {"solver": "structured", "stopped": stopped}
         yield _Answer(found.matrix, fields, proof, found.bound, _cluster_note(found, task.cluster))
@@ -193,7 +193,7 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
         if solver == "structured" or stopped is not None or constraints > HIGHS_UP_TO:
             return
     if not deadline.passed:
-        exponents = setting.strict * spanner.lengths
+        exponents = setting.edge_epsilon * spanner.lengths
         program = least_loss(task.prior, setting.loss, spanner.edges, exponents)
         n, m = setting.loss.shape
         for solution in attempts(program, solver, form, deadline.seconds):

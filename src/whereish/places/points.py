@@ -26,7 +26,7 @@ class LocalPlane:
 
     Distances from the centre are exact; between two points of a city they are within one part in
     a million of the geodesic. Far from the centre they are longer than on the ground: see
-    `Places.stretch`. The centre is public, so it must not depend on
+    `Places.plane_stretch`. The centre is public, so it must not depend on
     the true location.
     """
 
@@ -174,7 +174,7 @@ the same point
         return float(np.abs(euclidean(self)[upper] / ground - 1).max())
 
     @cached_property
-    def stretch(self) -> float:
+    def plane_stretch(self) -> float:
         """A bound on how many times longer a distance is in the plane than on the ground.
 
         For points at most r km from the centre it is (r / b) / sin(r / b), b the polar radius:
@@ -182,7 +182,7 @@ the same point
         plane is at most stretch times epsilon per km of the ground. The proof is in
         docs/proofs/audit.md. `projection_error` measures all pairs instead.
 
-        >>> round(square_grid(48, 2, 49, 3, cell_km=(10, 10)).stretch, 6)
+        >>> round(square_grid(48, 2, 49, 3, cell_km=(10, 10)).plane_stretch, 6)
         1.000018
         """
         if self.plane is None:

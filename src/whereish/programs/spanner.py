@@ -38,9 +38,9 @@ class Spanner(Immutable):
         The measured dilation: the largest stretch of a pair, at most `requested`.
     mean_dilation
         The mean stretch of all pairs.
-    stretch
+    exact_dilation
         The measured dilation without rounding. It may exceed `requested` by `COLLINEAR_TOLERANCE`.
-        Epsilon is divided by this one, so that rounding costs no privacy.
+        Epsilon is divided by this one (`edge_epsilon`), so that rounding costs no privacy.
     """
 
     edges: NDArray[np.int64]
@@ -48,11 +48,24 @@ class Spanner(Immutable):
     requested: float
     dilation: float
     mean_dilation: float
-    stretch: float
+    exact_dilation: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "edges", readonly(self.edges))
         object.__setattr__(self, "lengths", readonly(self.lengths))
+
+    def edge_epsilon(self, epsilon: float) -> float:
+        """Return the level on the edges that gives all pairs this epsilon: epsilon / dilation.
+
+        A path along the edges is at most `exact_dilation` times as long as the distance, so ratios
+        of exp(edge epsilon * length) multiply to at most exp(epsilon * distance) (Section 3.3).
+        """
+        return epsilon / self.exact_dilation
+
+    @property
+    def stretch(self) -> float:
+        """The former name of `exact_dilation`."""
+        return self.exact_dilation
 
 
 def check_dilation(dilation: float) -> float:
@@ -131,7 +144,7 @@ def spanner_of(metric: Array, dilation: float, deadline: Deadline) -> Spanner:
         requested=delta,
         dilation=min(stretch, delta),
         mean_dilation=float(stretches.mean()) if len(stretches) else 1.0,
-        stretch=stretch,
+        exact_dilation=stretch,
     )
 
 

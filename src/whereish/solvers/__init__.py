@@ -14,13 +14,12 @@ from whereish.errors import InputError, SolveError, described
 from whereish.places import Array, as_number
 from whereish.programs import LinearProgram, dual
 from whereish.solvers import glpk, highs
+from whereish.solvers.estimates import Estimate, estimate
 from whereish.solvers.structured.driver import (
     COMPILING_S,
-    Estimate,
     Multipliers,
     Progress,
     Structured,
-    estimate,
     is_compiled,
     prepare,
     solve_on,

@@ -35,7 +35,7 @@ def time_program(
         return row | {"state": MISSING}
     apart = euclidean(profile.places)
     spanner = greedy_spanner(apart, dilation)
-    lengths = epsilon / spanner.stretch * spanner.lengths
+    lengths = spanner.edge_epsilon(epsilon) * spanner.lengths
     program = least_loss(profile.prior, apart, spanner.edges, lengths)
     start = time.perf_counter()
     try:

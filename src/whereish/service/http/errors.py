@@ -1,4 +1,4 @@
-"""Errors as HTTP answers: every exception becomes the one form of `service.errors`."""
+"""Errors as HTTP answers: every exception becomes the one form of `service.error_body`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from whereish.errors import GuaranteeError, InputError
-from whereish.service.errors import HTTP_ERRORS, error_body
+from whereish.service.error_body import HTTP_ERRORS, error_body
 from whereish.service.jobs.database import DatabaseError, DiskFullError
 from whereish.service.jobs.sealing import SealError
 from whereish.service.jobs.store import TooMuchError

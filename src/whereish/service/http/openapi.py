@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from whereish.service.errors import HTTP_ERRORS
+from whereish.service.error_body import HTTP_ERRORS
 from whereish.service.http import schema
 from whereish.service.http.models import About, Error, Health, Job, Readiness
 

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from whereish.service.errors import HTTP_ERRORS, error_body
+from whereish.service.error_body import HTTP_ERRORS, error_body
 from whereish.service.http.connections import Connections
 from whereish.service.http.states import SECONDS, State
 from whereish.service.http.transport import AnswerTransport, ReadControl

@@ -18,15 +18,15 @@ from collections.abc import Callable
 from typing import Any
 
 from whereish.distributed.ray_pool import RayWorkerPool
-from whereish.mechanisms.plan import overtime_seconds
 from whereish.retries import RETRY
-from whereish.service.errors import describe_error
+from whereish.service.error_body import describe_error
 from whereish.service.jobs.database import DatabaseError
 from whereish.service.jobs.sealing import SealError
 from whereish.service.jobs.store import Jobs
 from whereish.service.settings import Settings
 from whereish.service.workers.pool import WorkerPool
 from whereish.service.workers.worker import Outcome, Worker
+from whereish.solvers.estimates import overtime_seconds
 
 _POLL_S = 0.25  # how often a server looks for jobs that another server has accepted
 _HOUSEKEEPING_S = 5.0

@@ -16,7 +16,7 @@ from typing import Any
 from whereish.errors import GuaranteeError, InputError, WhereishError
 from whereish.mechanisms import Plan
 from whereish.retries import RETRY
-from whereish.service.errors import describe_error
+from whereish.service.error_body import describe_error
 from whereish.service.jobs.database import Database
 from whereish.service.jobs.model import (
     DONE,

@@ -18,7 +18,7 @@ import time
 import traceback
 from typing import Any
 
-from whereish.service.errors import describe_error
+from whereish.service.error_body import describe_error
 
 # Niceness while loading and while solving: answering requests has priority over both.
 _WARMING, _SOLVING = 5, 14

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whereish.service.errors import describe_error
+from whereish.service.error_body import describe_error
 
 LONGEST_LINE = 1 << 16
 _LARGEST_FILE = 4 * 2**30

@@ -384,24 +384,3 @@ def is_compiled() -> bool:
         )
     except (AttributeError, OSError):
         return False
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """About how long a solve takes on this machine, and how much memory."""
-
-    seconds: float
-    bytes: int
-
-
-def estimate(n: int, outputs: int, edges: int) -> Estimate:
-    """Estimate a solve before it starts.
-
-    Two thirds of the outputs are expected to be in use at first: each has an n x n matrix, a byte
-    for every pair and direction, and some tens of rows an input. Seconds are measured ones, at
-    50 to 1,000 places on two cores, and the power of n that goes through them.
-    """
-    in_use = outputs if outputs <= 24 else 2 * outputs // 3
-    memory = in_use * (8 * n * (n + 16) + 2 * edges + 88 * 32 * n) + 34 * 8 * n * n
-    seconds = 0.5 * (n / 100) ** 2.5 * (outputs / 100) * 2 / cores()
-    return Estimate(max(0.01, seconds), memory)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from whereish.retries import RETRY
+
 # Code: HTTP status and meaning.
 HTTP_ERRORS: dict[str, tuple[int, str]] = {
     "not_http": (400, "The bytes are not an HTTP request."),
@@ -44,7 +46,7 @@ JOB_ERRORS = {
     "not_private": "The mechanism found does not satisfy its privacy level, so there is no file.",
     "memory": "The solve needs more memory than is allowed.",
     "time": "The solve took longer than is allowed.",
-    "parked": "Three workers died over this job, so it is not tried again.",
+    "parked": f"{RETRY.deaths} workers died over this job, so it is not tried again.",
     "unreadable": "The stored recipe cannot be read with the secret of this server.",
     "cancelled": "The job was deleted while it was solved.",
     "internal": "There was an unexpected error in the worker.",
