@@ -202,7 +202,8 @@ def test_opens_with_something_to_see(visit: Visitor, pictures: Path) -> None:
         > 100
     )
     assert float(seen.text("#figure-loss").split()[0]) == pytest.approx(798, abs=1)
-    assert "Nothing this private can be better than 798 m: that is proved" in seen.text("#proved")
+    proved = seen.text("#proved")
+    assert "No mechanism this private has a loss below 798 m: that is proved" in proved
     # Over the prior in the panel, from the pin on the left.
     city = wh.embedded_city()
     mechanism = wh.optimal(city.places, city.prior, math.log(2) / 0.65, solver="structured")
@@ -311,7 +312,7 @@ def test_reports_are_drawn_and_nobody_is_told(visit: Visitor) -> None:
     seen.page.focus("#pane-best .pin")
     seen.page.keyboard.press("ArrowLeft")
     seen.page.click("#draw-one")
-    assert seen.wait_text("#drawn", "One report").endswith("off.")
+    assert seen.wait_text("#drawn", "One report").endswith("from the pin.")
     assert seen.page.get_attribute("#pane-best", "data-drawn") == "1"
     seen.page.click("#draw-many")
     said = seen.wait_text("#drawn", "101 reports")
@@ -351,10 +352,11 @@ def test_the_level_is_in_words(visit: Visitor) -> None:
     seen.wait_text("#figure-hidden", "300 m")
     assert not seen.page.is_visible("#stale")
     # What is built on a spanner does not claim to be the best.
-    assert re.search(r"this is at most [\d.]+ % above it", seen.text("#proved"))
+    assert re.search(r"this loss is at most [\d.]+ % above it", seen.text("#proved"))
     seen.page.click("#certificate-open")
     said = seen.text("#certificate")
-    assert re.search(r"least loss among those built on a spanner; at most [\d.]+ % above", said)
+    least = r"least loss among mechanisms built on this spanner; at most [\d.]+ % above"
+    assert re.search(least, said)
     assert "least loss for this prior" not in said
 
 
@@ -366,7 +368,7 @@ def test_the_slider_by_keyboard_and_too_fine_a_level(visit: Visitor) -> None:
     for _ in range(3):
         seen.page.keyboard.press("ArrowRight")
     assert seen.page.input_value("#metres") == "110"
-    assert "870 m apart: at this level a report gives away" in seen.text("#telling")
+    assert "870 m apart: at this level a report reveals" in seen.text("#telling")
     seen.page.fill("#metres", "650")
     assert not seen.page.is_visible("#telling")
 
@@ -410,12 +412,12 @@ def test_the_certificate_and_a_file_that_draws_as_it_says(visit: Visitor, tmp_pa
     seen.page.click("#certificate-open")
     said = seen.text("#certificate")
     for part in (
-        "108,288 ratios", "exact arithmetic", "twice at 0.65 km", "For one report",
+        "108,288 ratios", "exact arithmetic", "twice at 0.65 km", "for one report",
         "two points 100 m apart: at most 4.2 times", "least loss for this prior",
     ):  # fmt: skip
         assert part in said
-    # What a person waited is told apart from what the search took, which is in the file.
-    (searched,) = re.findall(r"The search took ([\d.]+) s, by", said)
+    # The time that a person waited includes that of the computation, which is in the file.
+    (searched,) = re.findall(r"The computation took ([\d.]+) s \(", said)
     (waited,) = re.findall(r"Built in ([\d.]+) s", seen.text("#proved"))
     assert float(waited) >= float(searched)
     assert re.search(r"whereish audit whereish-1\.066\.whereish", said)
@@ -513,7 +515,7 @@ def test_a_file_without_a_prior_claims_nothing_of_it(visit: Visitor, tmp_path: P
     assert seen.text("#figure-loss") == seen.text("#figure-reach") == "not known"
     said = seen.text("#proved")
     assert "not known: the file does not hold the prior" in said
-    assert "keep it to yourself" not in said
+    assert "do not share it" not in said
     assert "not known" in seen.text("#key-usual")
     assert "equally likely" in seen.text("#sends")
     assert "of the middle of the places" in seen.wait_text("#where", "The pin is")
@@ -525,7 +527,7 @@ def test_a_file_without_a_prior_claims_nothing_of_it(visit: Visitor, tmp_path: P
     seen.page.keyboard.press("Escape")
     seen.page.click("#compare")
     said = seen.wait_text("#compare-table", "does not hold the prior")
-    assert re.search(r"best guess is off by\s+not known\s+not known", said)
+    assert re.search(r"best guess\s+not known\s+not known", said)
     seen.page.click("#compare")
     seen.page.click("#build")
     assert "equally likely" in seen.wait_text("#proved", "that is proved")
@@ -615,7 +617,7 @@ def test_every_kind_of_trace_and_bad_files_say_so(visit: Visitor) -> None:
         assert "24 points, 24 hours" in seen.wait_text("#own-words", "points"), name
         seen.page.evaluate("document.getElementById('own-words').textContent = ''")
     bad: tuple[tuple[str, str | bytes, str], ...] = (
-        ("broken.json", '{"locations": [', "must be JSON"),
+        ("broken.json", '{"locations": [', "must be valid JSON"),
         ("empty.gpx", "", "the file is empty"),
         ("other.csv", "a,b\n1,2\n", "columns lat and lon"),
         ("zip.gpx", b"PK\x03\x04\x00\x00", "unpack archives"),
@@ -651,7 +653,7 @@ def test_small_profiles_are_proved_too(visit: Visitor, places: int) -> None:
     assert f"sums to {total}, not to 1" in seen.wait_text("#own-words", f"{places} places")
     seen.page.click("#own-use")
     seen.wait_text("#proved", "that is proved")
-    seen.wait_text("#where", "The pin is at the likeliest place")
+    seen.wait_text("#where", "The pin is at the most likely place")
     # Without an earth there are no degrees.
     degrees = seen.page.locator("#pane-best .degree").all_text_contents()
     assert degrees
@@ -665,7 +667,7 @@ def test_files_are_told_of_as_they_are(visit: Visitor) -> None:
     assert "latitude" in seen.wait_text("#own-wrong", "is not in row 2")
     whole = gpx(days(59.913, 10.75))
     seen.give("#own-input", ("cut.gpx", whole[: len(whole) // 2]))
-    assert "cut.gpx is not whole" in seen.wait_text("#own-wrong", "ends early")
+    assert "cut.gpx is incomplete" in seen.wait_text("#own-wrong", "ends early")
     assert "points" in seen.text("#own-words")
     seen.give("#own-input", ("walk.gpx", whole), ("bad.json", "{"))
     seen.wait_text("#own-wrong", "bad.json could not be used")
@@ -681,7 +683,7 @@ def test_a_live_bar_and_a_way_out(visit: Visitor, service: Served) -> None:
     with seen.page.expect_response(lambda one: one.request.method == "POST") as made:
         seen.page.click("#own-use")
     job = made.value.json()["id"]
-    seen.wait_text("#progress-words", r"Step \d+: .* off, within [\d.]+ % of the best possible")
+    seen.wait_text("#progress-words", r"Step \d+: loss .*, within [\d.]+ % of the least possible")
     assert 0 < seen.page.evaluate("document.getElementById('bar').value") < 1
     with seen.page.expect_response(lambda one: one.request.method == "DELETE") as gone:
         seen.page.click("#cancel")
@@ -741,11 +743,11 @@ def test_what_the_service_refuses_is_told(visit: Visitor) -> None:
 
     seen.page.route("**/v1/mechanisms", refuse)
     seen.page.click("#build")
-    seen.wait_text("#progress-words", "asking again in 1 s")
+    seen.wait_text("#progress-words", "next attempt in 1 s")
     assert seen.wait_text("#trouble-words", "positive").startswith("Epsilon_per_km must")
     assert seen.page.is_visible("#pane-best .pin")
     seen.page.click("#trouble-retry")
-    assert "tell whoever runs it" in seen.wait_text("#trouble-words", "Something broke")
+    assert "tell the operator" in seen.wait_text("#trouble-words", "Something broke")
     seen.page.click("#trouble-retry")  # and now it answers
     seen.page.wait_for_selector("#trouble", state="hidden")
     seen.page.wait_for_selector("#progress", state="hidden")
@@ -825,10 +827,10 @@ def test_a_note_and_a_job_that_is_gone(visit: Visitor) -> None:
     seen.wait_text("#progress-words", "The solver is being compiled, once: about a minute.")
     assert seen.page.inner_text("#said") == "Building…"
     seen.page.wait_for_selector("#progress", state="hidden")
-    assert seen.page.inner_text("#said") == "It is built."
+    assert seen.page.inner_text("#said") == "The mechanism is built."
     states[0] = 'event: gone\ndata: {"state": "gone"}\n\n'
     seen.page.click("#build")
-    assert "build it again" in seen.wait_text("#trouble-words", "has deleted this job")
+    assert "build it again" in seen.wait_text("#trouble-words", "This job was deleted")
 
 
 def test_the_keyboard_is_not_lost(visit: Visitor) -> None:
@@ -870,7 +872,7 @@ def test_tiles_that_do_not_come_are_told_of(visit: Visitor) -> None:
     seen.page.route("**/none/**", lambda route: route.fulfill(status=500))
     seen.open()
     seen.page.check("#tiles")
-    seen.wait_text("#tiles-wrong", "does not come")
+    seen.wait_text("#tiles-wrong", "could not be loaded")
     assert seen.text("#credit") == "© Them"
 
 
@@ -894,12 +896,12 @@ def test_a_key_is_asked_for(visit: Visitor) -> None:
     seen.page.wait_for_selector("#build:not([disabled])")
     assert keys == []  # it asks when something is to be built
     said = seen.wait_text("#where", r"Press Build .*\(a key is needed\)")
-    assert "nothing to draw from, or to compare" in said
+    assert "nothing to draw or to compare" in said
     seen.page.click("#build")
     assert not seen.page.is_visible("#key-wrong")
     seen.page.fill("#key-text", "wrong")
     seen.page.keyboard.press("Enter")
-    assert "ask whoever runs the service" in seen.wait_text("#key-wrong", "This key was refused")
+    assert "ask the operator of the service" in seen.wait_text("#key-wrong", "This key was refused")
     assert seen.page.get_attribute("#key-wrong", "role") == "alert"
     seen.page.fill("#key-text", "right")
     seen.page.keyboard.press("Enter")
@@ -947,7 +949,7 @@ def test_without_webgl_there_is_still_a_map(visit: Visitor, pictures: Path) -> N
 def test_a_background_is_off_until_set(visit: Visitor, pictures: Path) -> None:
     seen = visit().open()
     assert not seen.page.is_checked("#tiles")
-    assert "which learns which part of the map is looked at" in seen.text("#tiles-note")
+    assert "The service learns which part of the map you look at" in seen.text("#tiles-note")
     assert not [one for one in seen.asked if "pmtiles" in one.url]
     box = seen.page.locator("#pane-best .map").bounding_box()
     corner = (box["x"] + 40, box["y"] + box["height"] - 120)
@@ -965,7 +967,7 @@ def test_a_background_is_off_until_set(visit: Visitor, pictures: Path) -> None:
     assert seen.colour(*corner) == ground
     assert seen.text("#credit") == ""
     seen.give("#pmtiles-input", ("blue.pmtiles", pmtiles((0, 60, 200))))
-    assert "nobody learns" in seen.wait_text("#tiles-note", "this device")
+    assert "no server learns" in seen.wait_text("#tiles-note", "this device")
     seen.page.wait_for_timeout(500)
     red, green, blue = seen.colour(*corner)
     assert blue > red + 40

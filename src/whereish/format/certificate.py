@@ -26,7 +26,7 @@ FROM_PRIOR = (
 _WORTH_SAYING = 1.001  # times the ground: places 500 km from the centre of their plane
 # Measured by benchmarks/prior_leak.py; a test runs a part of it.
 TELLS_PRIOR = (
-    "This mechanism tells most of the prior it was built for to whoever has it, even where its "
+    "This mechanism tells most of the prior it was built for to anyone who has it, even if its "
     "file does not hold the prior: epsilon limits what a report tells, not what the mechanism "
     "itself tells. Measured on ten made-up people, the counts gave it to a total variation of 0.04 "
     "to 0.26, a uniform guess being 0.58 to 0.81 off (docs/limitations.md)."

@@ -1,28 +1,28 @@
-// The service: a mechanism is asked for, watched while it is built, fetched, and forgotten there.
-// What goes over the wire is a recipe (places, prior, level); never where the pin is.
+// Calls to the service: create a job, follow it, fetch its file, delete it. A request holds a
+// recipe (places, prior, epsilon), never the position of the pin.
 
 const FINAL = new Set(["done", "failed", "parked"]);
 const SESSION = "whereish-key";
 const LONGEST_WAIT_S = 120;
-const OUTAGE_MS = 5 * 60_000; // how long a service that does not answer is waited for
+const OUTAGE_MS = 5 * 60_000; // how long to wait for a service that does not answer
 
-/** The service said no: what it said, and what to do next. */
+/** The service refused a request: its status, its message, and when to try again. */
 export class ServiceError extends Error {
   constructor(status, told, retryAfter = null) {
     super(told.message);
     Object.assign(this, { status, code: told.code, field: told.field ?? null, retryAfter });
   }
 }
-/** There was no answer at all. */
+/** The service did not answer. */
 export class Unreachable extends Error {}
-/** The person changed their mind. */
+/** The person cancelled. */
 export class Cancelled extends Error {}
 
 let key = null;
 try {
   key = sessionStorage.getItem(SESSION);
 } catch {
-  // Storage may be forbidden: then a key is for this page only.
+  // Storage may be blocked: the key then lasts until this page is closed.
 }
 
 export function setKey(text, keep) {
@@ -31,7 +31,7 @@ export function setKey(text, keep) {
     if (keep && text) sessionStorage.setItem(SESSION, text);
     else sessionStorage.removeItem(SESSION);
   } catch {
-    // As above.
+    // Storage may be blocked, as above.
   }
 }
 
@@ -55,9 +55,9 @@ async function call(path, options = {}) {
   try {
     told = (await answer.json()).error;
   } catch {
-    // A proxy in between need not speak JSON.
+    // The answer may come from a proxy, which may not send JSON.
   }
-  const plain = { code: "unknown", message: `the service answered ${answer.status}` };
+  const plain = { code: "unknown", message: `the service answered with status ${answer.status}` };
   throw new ServiceError(answer.status, told?.message ? told : plain,
     Number.isFinite(after) && after > 0 ? after : null);
 }
@@ -65,13 +65,13 @@ async function call(path, options = {}) {
 export const about = async () => (await call("/v1/about")).json();
 export const city = async () => (await call("/city.json")).json();
 
-// Jobs that are on the service now: all are deleted when the page is left.
+// The jobs that the service holds now. All are deleted when the page is left.
 const open = new Set();
 addEventListener("pagehide", () => {
   for (const id of open) void forget(id, { keepalive: true });
 });
 
-/** Delete a job, whatever state it is in; tell whether the service has forgotten it. */
+/** Delete a job in any state. Resolves to whether the service has deleted it. */
 async function forget(id, options = {}) {
   for (let attempt = 0; attempt < 2; attempt++) {
     try {
@@ -88,27 +88,27 @@ async function forget(id, options = {}) {
   return false;
 }
 
-/** Something to be built, under one name: it is built once, however often it is asked for. */
+/** A build request with an idempotency key: sent twice, it is still built once. */
 export const orderOf = (recipe) => ({ body: JSON.stringify(recipe), name: uuid(), id: null });
 
-/** An order that nobody will take up again: the service is told to forget what it has of it. */
+/** Delete the job of an order that will not be continued. */
 export const abandon = ({ id }) => (id && open.has(id) ? forget(id) : Promise.resolve(true));
 
 /**
- * Have an order built: `told` hears every state on the way; `signal` cancels. Returns the bytes of
- * its file, and whether the service has forgotten the rest. Where the service does not answer,
- * the order stays, and can be taken up again.
+ * Build an order. `told` is called with every state of the job; `signal` cancels. Resolves to the
+ * bytes of the file with and without the prior, and to whether the service has deleted the job. If
+ * the service does not answer, the job stays, and a second call with the same order continues it.
  */
 export async function build(order, { signal, told = () => {}, askKey }) {
   order.id ??= await post(order, signal, told, askKey);
   try {
     const last = await watch(order.id, signal, told);
     if (last.state !== "done") {
-      const { error } = last;
-      throw new ServiceError(0, error ?? { code: last.state, message: "it could not be built" });
+      const failed = { code: last.state, message: "the mechanism could not be built" };
+      throw new ServiceError(0, last.error ?? failed);
     }
     const bytes = await patiently(() => fileOf(order.id, signal), signal, told);
-    // The same counts without the prior: what is downloaded, and may end up anywhere.
+    // The same counts without the prior: the person downloads this file and may pass it on.
     const bare = await patiently(() => fileOf(order.id, signal, "?prior=omit"), signal, told);
     return { bytes, bare, forgotten: await forget(order.id) };
   } catch (wrong) {
@@ -124,11 +124,11 @@ async function fileOf(id, signal, query = "") {
   try {
     return new Uint8Array(await answer.arrayBuffer());
   } catch {
-    throw new Unreachable("The file broke off.");
+    throw new Unreachable("The download of the file was interrupted.");
   }
 }
 
-/** Do something again where the service is busy, away for a while, or stumbles once. */
+/** Repeat a request while the service is busy or does not answer, and after two 5xx errors. */
 async function patiently(act, signal, told) {
   let since = null;
   for (let stumbled = 0; ; ) {
@@ -153,7 +153,7 @@ async function post({ body, name }, signal, told, askKey) {
   const headers = { "Content-Type": "application/json", "Idempotency-Key": name };
   for (let lost = 0; ; ) {
     try {
-      // Not aborted half-way: a job that nobody knows the name of could not be deleted.
+      // This request ignores `signal`: without its id, a new job could not be deleted.
       const { id } = await (await call("/v1/mechanisms", { method: "POST", headers, body })).json();
       open.add(id);
       if (signal.aborted) {
@@ -168,7 +168,7 @@ async function post({ body, name }, signal, told, askKey) {
       } else if ((wrong.status === 429 || wrong.status === 503) && wrong.retryAfter) {
         await countDown(Math.min(wrong.retryAfter, LONGEST_WAIT_S), signal, told);
       } else if (wrong instanceof Unreachable && lost++ === 0) {
-        await pause(500, signal); // Once more, under the same name: it is built once at most.
+        await pause(500, signal); // Try once more: the same idempotency key builds it once at most.
       } else throw wrong;
     }
   }
@@ -181,7 +181,7 @@ async function countDown(seconds, signal, told) {
   }
 }
 
-/** Follow a job to its end by its events; where they break off, by asking. */
+/** Follow a job to its end by its event stream; if the stream ends early, by polling. */
 async function watch(id, signal, told) {
   const where = `/v1/mechanisms/${id}`;
   let last = null;
@@ -218,7 +218,7 @@ async function readEvents(stream, hear) {
       const data = lines.filter((l) => l.startsWith("data:")).map((l) => l.slice(5).trim());
       const [event] = lines.flatMap((l) => /^event:\s*(\w+)$/.exec(l)?.[1] ?? []);
       if (event === "gone") {
-        throw new ServiceError(404, { code: "gone", message: "somebody has deleted this job" });
+        throw new ServiceError(404, { code: "gone", message: "this job was deleted" });
       }
       if (event === "state") hear(JSON.parse(data.join("\n")));
     }
@@ -240,7 +240,7 @@ function pause(ms, signal) {
   });
 }
 
-/** crypto.randomUUID is for secure contexts only; this is the same. */
+/** A random UUID. crypto.randomUUID exists in secure contexts only. */
 function uuid() {
   const b = crypto.getRandomValues(new Uint8Array(16));
   b[6] = (b[6] & 15) | 64;
@@ -249,22 +249,22 @@ function uuid() {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
-/** One sentence for people: what happened, and what to do next; `shown`: there is something. */
+/** An error as text: what happened and what to do next. `shown`: the page shows a mechanism. */
 export function inWords(wrong, shown = false) {
   if (wrong instanceof Unreachable) {
-    const usable = shown ? " What is on the screen stays usable." : "";
+    const usable = shown ? " Everything on the screen stays usable." : "";
     return `The service does not answer. Is it still running?${usable}`;
   }
   if (!(wrong instanceof ServiceError)) return sentence(wrong.message || String(wrong));
   const next = {
     401: "Check the key and try again.",
-    403: "This key may not do that: ask whoever runs the service.",
-    404: "It is gone from the service: build it again.",
+    403: "This key does not allow that: ask the operator of the service.",
+    404: "The service no longer has the job: build it again.",
     413: "Use fewer places.",
     429: wrong.retryAfter ? `Try again in ${wrong.retryAfter} s.` : "Try again in a moment.",
     503: "Try again in a moment.",
   }[wrong.status];
-  const ours = wrong.status >= 500 ? "Try again; if it stays so, tell whoever runs it." : "";
+  const ours = wrong.status >= 500 ? "Try again. If it fails again, tell the operator." : "";
   return `${sentence(wrong.message)} ${next ?? ours}`.trim();
 }
 

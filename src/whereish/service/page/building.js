@@ -1,4 +1,4 @@
-// Having something built: asked first where it is personal, watched by a live bar, shown.
+// Building a mechanism: ask for consent if the data is personal, show progress, show the result.
 
 import * as api from "./api.js";
 import { inFull, inShort } from "./certificate.js";
@@ -10,8 +10,8 @@ import { ask, calm, trouble } from "./trouble.js";
 import { readMechanism } from "./vendor/whereish.js";
 import { metres, seconds, some, tiny } from "./words.js";
 
-const HELD = "The service did not answer when it was told to forget this: it may hold it for a " +
-  "while. It is told again when this page is left.";
+const HELD = "The service did not answer the request to delete this job, so it may keep the job " +
+  "for a while. This page sends the request again when you leave it.";
 const FASTER = 1.1; // the spanner's dilation: the same privacy on fewer pairs
 
 export function recipeOf(profile, epsilon, method, dilation = 1) {
@@ -19,19 +19,19 @@ export function recipeOf(profile, epsilon, method, dilation = 1) {
   if (profile.cellKm) places.cell_km = profile.cellKm;
   return {
     places, prior: profile.prior, epsilon_per_km: epsilon, dilation, method,
-    solver: "structured", // it proves how good what it finds is
+    solver: "structured", // this solver also proves a lower bound on the loss
     tolerance: 1e-6, time_limit_s: null,
-    // In the file that the page reads, which proves with it how good it is. The service is told to
-    // forget both; the file to download is fetched without the prior.
+    // The page reads the loss and the bound from the certificate of a file that holds the prior.
+    // The service deletes the job afterwards; the file to download is fetched without the prior.
     keep_prior: true,
   };
 }
 
-let lost = null; // the order that the service did not answer for: it may be taken up again
+let lost = null; // the order for which the service did not answer: it may be continued
 
 /**
- * Have an order built, with the live bar: `done(made)` gets what came of it. Nothing comes of it if
- * it is cancelled or goes wrong; `again` begins anew.
+ * Build an order and show its progress. `done(made)` gets the result; it is not called if the
+ * person cancels or the build fails. `again` starts a new build after a failure.
  */
 export async function have(order, title, done, again) {
   if (!(await mayTell())) return;
@@ -42,7 +42,7 @@ export async function have(order, title, done, again) {
   const job = (state.job = { stop });
   const begun = performance.now();
   tellBuilding(true, `${title}…`);
-  let said = "It was cancelled.";
+  let said = "Building was cancelled.";
   const told = (now) => {
     if (now.state === "held") trouble(HELD);
     else if (state.job === job) tellProgress(now, title);
@@ -51,11 +51,11 @@ export async function have(order, title, done, again) {
     const { bytes, bare, forgotten } = await api.build(order, {
       signal: stop.signal, askKey, told,
     });
-    // What is audited here, shown and downloaded is the file without the prior.
+    // This page audits, shows and downloads the file without the prior.
     const mechanism = await readMechanism(bare);
     const made = { mechanism, bytes: bare, certificate: certificateIn(bytes), forgotten };
     made.waited = (performance.now() - begun) / 1000;
-    said = "It is built.";
+    said = "The mechanism is built.";
     await done(made);
   } catch (wrong) {
     if (wrong instanceof api.Cancelled) return;
@@ -63,7 +63,7 @@ export async function have(order, title, done, again) {
     let words = api.inWords(wrong, Boolean(state.built));
     if (wrong instanceof api.Unreachable) {
       lost = order;
-      if (order.id) words += " It may still hold what it was given: try again, and it goes on.";
+      if (order.id) words += " It may still hold this job: try again to continue it.";
     }
     trouble(words, lost ? () => have(order, title, done, again) : again);
   } finally {
@@ -76,7 +76,7 @@ export async function have(order, title, done, again) {
 
 export const cancel = () => state.job?.stop.abort();
 
-/** Build what is asked for, for whoever is on the map. */
+/** Build a mechanism of the chosen level for the profile on the map. */
 export async function build() {
   const chosen = level();
   const { profile } = state;
@@ -91,19 +91,21 @@ export async function build() {
   }, build);
 }
 
-/** How long it took: what the person waited, and what of it was the search for the mechanism. */
+/** The time that the person waited, and the part of it that the computation took. */
 function howLong(waited, searched) {
-  if (waited === undefined) return searched ? [`The search took ${seconds(searched)}.`] : [];
+  if (waited === undefined) return searched ? [`The computation took ${seconds(searched)}.`] : [];
   const [all, part] = [seconds(waited), seconds(searched ?? 0)];
   const whole = `Built in ${all}`;
-  return [!searched || all === part ? `${whole}.` : `${whole}; the search took ${part} of it.`];
+  const split = searched && all !== part;
+  return [split ? `${whole}; the computation took ${part} of it.` : `${whole}.`];
 }
 
-/** Show what was built or opened; without a `prior` nobody knows how good it is. */
+/** Show a mechanism that was built or opened. Its loss is not known without a `prior`. */
 export function showBuilt(built) {
   const { mechanism, prior } = built;
-  // An opened file: its claims, and over them what the client has worked out. Nothing here checks a
-  // proof, so what a file says of the best possible is left out: `whereish audit` works it out.
+  // For an opened file: its claims, replaced by what the client has computed where it can. The page
+  // does not check the proof of a bound, so it leaves out the file's bound and gap.
+  // `whereish audit` checks them.
   const unchecked = { lower_bound_km: null, gap: null };
   const {
     certificate = { ...certificateIn(built.bytes), ...unchecked, ...mechanism.certificate },
@@ -116,29 +118,29 @@ export function showBuilt(built) {
   $("figure-reach").textContent = known(state.built.reach);
   const told = [inShort(certificate)];
   if (!prior) {
-    told.push("How far off reports are on average is not known: the file does not hold the prior.");
-  } else if (state.profile.guessed) told.push("All places are taken as equally likely.");
+    told.push("The average loss is not known: the file does not hold the prior.");
+  } else if (state.profile.guessed) told.push("All places are assumed equally likely.");
   told.push(...howLong(built.waited, certificate.seconds));
   if (prior && state.profile.personal && !state.profile.guessed) {
     told.push(built.certificate
-      ? "The file does not hold how likely you are where, but most of that can be worked out from " +
-        "it: keep it to yourself."
-      : "The file tells how likely you are where: keep it to yourself.");
+      ? "The file does not hold your prior, but most of the prior can be computed from the file: " +
+        "do not share it."
+      : "The file holds your prior, how likely you are at each place: do not share it.");
   }
-  if (built.forgotten) told.push("The service has forgotten it.");
-  if (built.forgotten === false) told.push("The service may still hold it for a while.");
+  if (built.forgotten) told.push("The service has deleted its copy.");
+  if (built.forgotten === false) told.push("The service may keep its copy for a while.");
   $("proved").textContent = told.join(" ");
   $("result").hidden = false;
   ring("built");
   repaint();
 }
 
-/** The bar comes or goes: said once each, for those who do not see it. */
+/** Show or hide the progress bar. Each change is announced once to screen readers. */
 function tellBuilding(on, words) {
   $("progress").hidden = !on;
   if (on) $("cancel").hidden = false;
   else hide("cancel", "build");
-  $("build").textContent = on ? "Build anew" : "Build";
+  $("build").textContent = on ? "Build again" : "Build";
   $("bar").removeAttribute("value");
   $("progress-words").textContent = on ? words : "";
   $("said").textContent = words;
@@ -148,29 +150,30 @@ function tellBuilding(on, words) {
 function tellProgress(now, title) {
   const { progress: step, estimate } = now;
   let words = `${title}…`;
-  if (now.state === "waiting") words = `The service is busy: asking again in ${now.left} s.`;
+  if (now.state === "waiting") words = `The service is busy: next attempt in ${now.left} s.`;
   else if (now.state === "away") words = "Waiting for the service, which does not answer…";
-  else if (now.state === "queued") words = "Waiting for its turn…";
+  else if (now.state === "queued") words = "Waiting in the queue…";
   else if (step && Number.isFinite(step.gap)) {
-    // From a gap of 1 down to the tolerance, a factor at a time.
+    // The bar is linear in the logarithm of the gap, from 1 down to the tolerance.
     const way = -Math.log10(Math.max(step.gap, 1e-6)) / 6;
     $("bar").value = Math.min(0.98, Math.max(0.02, way));
-    const near = step.gap <= 1 ? `within ${tiny(step.gap)} of the best possible, ` : "";
-    words = `Step ${step.iteration}: ${metres(step.loss_km)} off, ${near}` +
-      `${seconds(step.elapsed_s)}.`;
-  } else if (step) words = `Step ${step.iteration}, ${seconds(step.elapsed_s)}.`;
+    const near = step.gap <= 1 ? `within ${tiny(step.gap)} of the least possible, ` : "";
+    words = `Step ${step.iteration}: loss ${metres(step.loss_km)}, ${near}` +
+      `after ${seconds(step.elapsed_s)}.`;
+  } else if (step) words = `Step ${step.iteration}, after ${seconds(step.elapsed_s)}.`;
   else if (estimate?.seconds > 2) words = `${title}: about ${seconds(estimate.seconds)}.`;
   if (now.note) words += ` ${api.sentence(now.note)}`;
   $("progress-words").textContent = words;
 }
 
-/** Ask before anything personal goes to another machine: once for a profile. */
+/** Ask for consent before personal data goes to another machine, once for each profile. */
 function mayTell() {
   const { profile } = state;
   if (LOCAL || !profile.personal || profile.agreed) return true;
-  $("consent-words").textContent = `${some(profile.latlon.length, "place")} and how likely you ` +
-    `are at each would go to ${location.host}, which builds the mechanism and is then told to ` +
-    "forget them. Your traces and where the pin is stay here.";
+  $("consent-words").textContent = `This page will send ${some(profile.latlon.length, "place")}, ` +
+    `and how likely you are at each, to ${location.host}. That service builds the mechanism. ` +
+    "Then this page asks it to delete them. Your traces and the position of the pin stay on this " +
+    "device.";
   return ask("consent", () => {
     profile.agreed = true;
   });
@@ -179,15 +182,15 @@ function mayTell() {
 function askKey({ refused }) {
   $("key-text").value = "";
   $("key-wrong").hidden = !refused;
-  // Said when the dialog is open: an alert that was there before is none.
+  // Set after the dialog is open: screen readers announce an alert only when its text changes.
   setTimeout(() => {
     $("key-wrong").textContent = refused
-      ? "This key was refused: check it, or ask whoever runs the service." : "";
+      ? "This key was refused: check it, or ask the operator of the service." : "";
   });
   return ask("key", () => api.setKey($("key-text").value.trim(), $("key-keep").checked));
 }
 
-/** The name under which the file is saved, and audited. */
+/** The name for saving the file, also shown in the audit command. */
 const fileName = () => {
   const { name, mechanism: { epsilon } } = state.built;
   return name ?? `whereish-${epsilon === null ? "none" : Number(epsilon.toPrecision(4))}.whereish`;
@@ -195,7 +198,7 @@ const fileName = () => {
 
 function download() {
   const link = document.createElement("a");
-  // The bytes that came, untouched: their digest is part of them.
+  // Exactly the bytes from the service: the file holds their digest.
   const content = new Blob([state.built.bytes], { type: "application/octet-stream" });
   link.href = URL.createObjectURL(content);
   link.download = fileName();

@@ -1,13 +1,14 @@
-// The certificate in plain words: the promise from what the client has checked, the rest from what
-// the file says of itself.
+// The certificate in plain words. The guarantee comes from what the client has checked, the rest
+// from the claims in the file.
 
 import { count, metres, seconds, times, tiny } from "./words.js";
 
-const PROVED = 1e-4; // a gap that is nothing but the solver's tolerance
+const PROVED = 1e-4; // a gap this small is due to the solver's tolerance
 const NO_PRIOR = ["planar-laplace", "exponential", "tight-constraints"];
 const TELLS_PRIOR =
-  "This mechanism tells most of the prior it was built for to whoever has it, even where its file " +
-  "does not hold the prior: epsilon limits what a report tells, not what the mechanism itself tells.";
+  "This mechanism tells most of the prior it was built for to anyone who has it, even if its " +
+  "file does not hold the prior: epsilon limits what a report tells, not what the mechanism " +
+  "itself tells.";
 const SOLVERS = { structured: "Whereish's own solver" };
 
 function element(kind, text, name = "") {
@@ -23,71 +24,75 @@ function list(items) {
   return made;
 }
 
-/** How far above the best possible the loss is at most; NaN where nothing useful is proved. */
+/** The most by which the loss can be above the least possible; NaN if no useful bound is known. */
 function above({ quality_loss_km: loss, lower_bound_km: bound }) {
   const share = Number.isFinite(loss) && bound > 0 ? loss / bound - 1 : NaN;
   return share <= 1 ? Math.max(share, 0) : NaN;
 }
 
-/** Whether it is proved that nothing this private has less loss. */
+/** Whether it is proved that no mechanism with this privacy has less loss. */
 export const isBest = (told) =>
   told.method === "optimal" && told.dilation <= 1 + 1e-9 && above(told) <= PROVED;
 
 /** One line for the panel. */
 export function inShort(told) {
   if (!told.certified) return "This mechanism promises no epsilon.";
-  const checked = `All ${count(told.ratios_checked)} ratios were checked in whole numbers; none ` +
-    "is above its limit.";
+  const checked = `All ${count(told.ratios_checked)} ratios were checked in exact ` +
+    "arithmetic; none is above its limit.";
   const share = above(told);
   if (Number.isNaN(share)) return checked;
-  return `${checked} Nothing this private can be better than ${metres(told.lower_bound_km)}: ` +
-    (share <= PROVED ? "that is proved." : `this is at most ${tiny(share)} above it.`);
+  return `${checked} No mechanism this private has a loss below ${metres(told.lower_bound_km)}: ` +
+    (share <= PROVED ? "that is proved." : `this loss is at most ${tiny(share)} above it.`);
 }
 
 function kind(told) {
   if (told.method === "planar-laplace") {
-    return "It is planar Laplace noise, which knows nothing of the prior.";
+    return "It is the planar Laplace mechanism, which does not depend on the prior.";
   }
   if (told.method !== "optimal") return null;
   if (isBest(told)) return "It is the mechanism with the least loss for this prior.";
   if (!Number.isFinite(told.quality_loss_km)) {
-    return "It was built for the least loss. How much that is is not known: the file does not " +
-      "hold the prior.";
+    return "It was built for the least loss. Its loss is not known: the file does not hold the " +
+      "prior.";
   }
   const share = above(told);
-  const least = told.dilation > 1 + 1e-9 ? "It has the least loss among those built on a spanner"
+  const least = told.dilation > 1 + 1e-9
+    ? "It has the least loss among mechanisms built on this spanner"
     : "It was built for the least loss";
-  return Number.isNaN(share) ? `${least}; how near it is to the best possible is not proved.`
-    : `${least}; at most ${tiny(share)} above the best possible.`;
+  return Number.isNaN(share) ? `${least}; how close that is to the least possible is not proved.`
+    : `${least}; at most ${tiny(share)} above the least possible.`;
 }
 
 const short = (number, digits) => String(Number(number.toPrecision(digits)));
 
-/** What is promised, in words of this page: of what the client has checked, not of the file's. */
+/** The guarantee, from what the client has checked. The words of the file are not used. */
 function promised({ epsilon, epsilon_unit: per, places, largest_snap_km: snap }, method) {
   const tells = NO_PRIOR.includes(method) ? [] : [TELLS_PRIOR];
   if (epsilon === null) {
-    return ["This mechanism promises no epsilon: nothing limits what one report gives away.", ...tells];
+    return ["This mechanism promises no epsilon: nothing limits what one report reveals.",
+      ...tells];
   }
   const level = short(epsilon, 6);
   const unit = per === "per km" ? "km" : "units of its metric";
   const words = [
-    `Between the ${places} places: from two of them d ${unit} apart no report is more than ` +
-    `exp(${level} d) times likelier from one than from the other, whatever is known already. ` +
-    `That is twice at ${short(Math.LN2 / epsilon, 3)} ${unit}.`,
+    `If two of the ${places} places are d ${unit} apart, no report is more than exp(${level} d) ` +
+    "times likelier from one than from the other, whatever an adversary already knows. That is " +
+    `at most twice at ${short(Math.LN2 / epsilon, 3)} ${unit}.`,
   ];
   if (per === "per km") {
     const ratio = Math.exp(epsilon * (0.1 + 2 * snap));
     words.push(
-      `A raw point is reported as its nearest place, up to ${short(snap, 3)} km away inside the ` +
-      `area: between two raw points d km apart it is exp(${level} (d + ${short(2 * snap, 3)})).` +
+      `A raw point is first moved to its nearest place, at most ${short(snap, 3)} km away inside ` +
+      "the area. So between two raw points d km apart the limit is " +
+      `exp(${level} (d + ${short(2 * snap, 3)})).` +
       (ratio > 1e6 ? "" : ` For example, two points 100 m apart: at most ${times(ratio, 2)}.`));
   }
-  words.push(`For one report. k reports cost k times as much: k epsilon, with epsilon ${level}.`);
+  words.push("The guarantee is for one report. k reports cost k times as much: k epsilon, with " +
+    `epsilon = ${level} ${per}.`);
   return [...words, ...tells];
 }
 
-/** The whole of it, as elements; `told`: what is known of it, which its file may not hold. */
+/** The full text, as elements. `told` is the certificate; it may hold more than the file. */
 export function inFull(mechanism, fileName, told) {
   const bare = Number.isFinite(told.quality_loss_km) &&
     !Number.isFinite(mechanism.certificate.quality_loss_km);
@@ -95,44 +100,44 @@ export function inFull(mechanism, fileName, told) {
   if (told.certified) {
     checks.push(
       `All ${count(told.ratios_checked)} ratios between ${count(told.places)} places and ` +
-      `${count(told.outputs)} reports, in exact arithmetic on the integers that are drawn from, ` +
-      "by code that did not build them. None is above its limit.");
+      `${count(told.outputs)} reports, in exact arithmetic, on the integers that reports are ` +
+      "drawn from, by code that is separate from the solver. None is above its limit.");
   }
-  checks.push("In this page, again: every ratio, the digest of the file, its form, and that every row " +
-    "sums to 2^63.");
+  checks.push("This page has checked again: every ratio, the digest of the file, its format, and " +
+    "that every row sums to 2^63.");
   const good = [kind(told)].filter(Boolean);
   if (Number.isFinite(told.quality_loss_km)) {
-    good.push(`A report is ${metres(told.quality_loss_km)} off on average, under the prior it ` +
-      "was built for.");
+    good.push(`A report is ${metres(told.quality_loss_km)} from the true place on average, for ` +
+      "the prior that the mechanism was built for. This distance is the loss.");
   }
   if (told.lower_bound_km > 0) {
-    good.push(`No mechanism this private can be less than ${metres(told.lower_bound_km)} off: ` +
+    good.push(`No mechanism this private has a loss below ${metres(told.lower_bound_km)}: ` +
       "that is proved.");
   }
   if (told.dilation > 1 + 1e-9) {
-    good.push("Built on a spanner, which stretches distances by up to " +
-      `${told.dilation.toPrecision(4)}: the privacy is the same, for a little more loss.`);
+    good.push(`Built on a spanner with dilation ${told.dilation.toPrecision(4)}: the privacy is ` +
+      "the same, and the loss is a little larger.");
   }
-  if (told.stopped) good.push(`The search was stopped early (${told.stopped}).`);
+  if (told.stopped) good.push(`The solver was stopped early (${told.stopped}).`);
   const by = SOLVERS[told.solver] ?? told.solver ?? told.method;
-  const took = told.seconds ? `The search took ${seconds(told.seconds)}, by ${by}, `
-    : `Built by ${by}, `;
-  good.push(took +
-    `${told.created ?? "at an unknown time"}, whereish ${told.versions?.whereish ?? "?"}.`);
+  const took = told.seconds ? `The computation took ${seconds(told.seconds)} (${by}).`
+    : `Method: ${by}.`;
+  good.push(`${took} Time of the build: ${told.created ?? "not known"}, by Whereish ` +
+    `${told.versions?.whereish ?? "of an unknown version"}.`);
   const plain = /^[\w.-]+$/.test(fileName);
   const command = element("pre",
     `whereish audit ${plain ? fileName : `'${fileName.replaceAll("'", "'\\''")}'`}`);
   command.tabIndex = 0;
   return [
-    element("h3", "What is promised"), list(promised(mechanism.certificate, told.method)),
-    element("h3", "What was checked"), list(checks),
-    element("h3", "How good it is"), list(good),
+    element("h3", "Guarantee"), list(promised(mechanism.certificate, told.method)),
+    element("h3", "Checks"), list(checks),
+    element("h3", "Loss"), list(good),
     element("h3", "Check it yourself"),
-    element("p", "The file's digest says that nothing was changed by accident; everything it " +
-      "promises is worked out again, from the file alone, by"),
+    element("p", "The digest shows that the file was not changed by accident. This command " +
+      "computes every guarantee again, from the file alone:"),
     command,
-    ...(bare ? [element("p", "The file holds no prior: how far off reports are is worked out " +
-      "with --prior and your profile.")] : []),
+    ...(bare ? [element("p", "The file holds no prior. To compute the loss as well, add " +
+      "--prior and your profile.")] : []),
     element("p", `SHA-256 ${mechanism.digest}`, "digest"),
   ];
 }

@@ -1,4 +1,4 @@
-// Trying it: drawn reports, and the same beside planar Laplace.
+// Try the mechanism: draw reports, and compare it with planar Laplace.
 
 import { orderOf } from "./api.js";
 import { have, recipeOf } from "./building.js";
@@ -12,7 +12,7 @@ import { count, digits, metres } from "./words.js";
 
 // --- drawing reports -----------------------------------------------------------------------
 
-/** Draw reports of the pin's place with the system's randomness; they stay in the page. */
+/** Draw reports from the place of the pin with the system's randomness. They stay in the page. */
 function draw(number) {
   const { place, built } = state;
   const told = shown().map((pane, k) => {
@@ -21,17 +21,17 @@ function draw(number) {
     const all = pane.drawn.length;
     const mean = pane.drawn.reduce((sum, z) => sum + away[z], 0) / all;
     const who = k === 0 ? "" : "Planar Laplace: ";
-    return all === 1 ? `${who}one report, ${metres(away[first])} off.`
-      : `${who}${count(all)} reports, ${metres(mean)} off on average.`;
+    return all === 1 ? `${who}one report, ${metres(away[first])} from the pin.`
+      : `${who}${count(all)} reports, on average ${metres(mean)} from the pin.`;
   });
   told[0] = told[0].charAt(0).toUpperCase() + told[0].slice(1);
   const all = panes.best.drawn.length;
   const { epsilon } = built.mechanism;
   if (all > 1 && epsilon !== null) {
     const spent = digits(all * epsilon, 3);
-    told.push(`Sent, ${count(all)} reports of one place would cost ${count(all)} ε = ${spent} ` +
-      "per km, and together they would give it away: who reports more than once needs a " +
-      "Reporter, which repeats itself.");
+    told.push(`If you sent these ${count(all)} reports of one place, they would cost ` +
+      `${count(all)} ε = ${spent} per km, and together they would reveal the place. To report ` +
+      "more than once, use a Reporter: it gives the same report for the same place.");
   }
   $("drawn").textContent = told.join(" ");
   $("drawn").hidden = false;
@@ -61,11 +61,11 @@ function setComparing(on) {
 function allow() {
   const { built } = state;
   for (const id of ["draw-one", "draw-many"]) $(id).disabled = !built;
-  // What promises no epsilon has nothing at the same level beside it.
+  // Without an epsilon there is no planar Laplace mechanism of the same level to compare with.
   $("compare").disabled = !built || built.mechanism.epsilon === null;
 }
 
-let making = null; // the second map: made once, when it is first asked for
+let making = null; // the second map: made once, at the first comparison
 
 async function compare() {
   const { built, profile } = state;
@@ -109,19 +109,19 @@ function tellComparison() {
   const { prior } = built;
   const guesses = [built, laplace].map((one) => (one.guess ??= guessError(one.mechanism, prior)));
   const rows = [
-    ["Off on average", built.loss, laplace.loss],
-    ["… from the pin", panes.best.seen.mean, panes.laplace.seen.mean],
-    ["95 % from the pin within", panes.best.seen.reach, panes.laplace.seen.reach],
-    ["An attacker's best guess is off by", ...guesses],
+    ["Average loss", built.loss, laplace.loss],
+    ["Average loss from the pin", panes.best.seen.mean, panes.laplace.seen.mean],
+    ["95 % of reports from the pin within", panes.best.seen.reach, panes.laplace.seen.reach],
+    ["Error of an adversary's best guess", ...guesses],
   ].filter(([, a, b]) => !prior || (Number.isFinite(a) && Number.isFinite(b)));
   const table = document.createElement("table");
   const caption = table.createCaption();
-  caption.textContent = "Both at the same privacy.";
+  caption.textContent = "Both mechanisms have the same epsilon.";
   if (!prior) {
-    caption.textContent += " What is not known: the file does not hold the prior. Planar Laplace " +
-      "is built as if all places were equally likely.";
+    caption.textContent += " The file does not hold the prior, so some values are not known. " +
+      "Planar Laplace is built as if all places were equally likely.";
   } else if (profile.guessed) {
-    caption.textContent += " All places are taken as equally likely.";
+    caption.textContent += " All places are assumed equally likely.";
   }
   const title = (row, text, scope) => {
     const cell = document.createElement("th");
@@ -130,7 +130,7 @@ function tellComparison() {
     row.append(cell);
   };
   const head = table.createTHead().insertRow();
-  for (const text of ["How far", $("title-best").textContent, "Planar Laplace"]) {
+  for (const text of ["Distance", $("title-best").textContent, "Planar Laplace"]) {
     title(head, text, "col");
   }
   const body = table.createTBody();
@@ -161,7 +161,7 @@ export function wireTrying() {
     setComparing(false);
     clearDraws();
     allow();
-    // What was side by side stays so, at the new level.
+    // An open comparison stays open, at the new level.
     if (again && state.built.mechanism.epsilon !== null) void compare();
   });
 }

@@ -1,5 +1,5 @@
-// The HTTP interface, shown by Swagger UI from the description that the service gives of itself.
-// No validator's badge: it would be asked for at another host.
+// The HTTP interface, shown by Swagger UI from /openapi.json. No validator badge: the browser would
+// request it from another host.
 
 globalThis.SwaggerUIBundle({
   url: "/openapi.json", dom_id: "#api", validatorUrl: null, deepLinking: false,

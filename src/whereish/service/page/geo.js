@@ -1,10 +1,10 @@
-// The ground: from km in a plane back to degrees, rings and squares, a graticule.
+// Geometry on the earth: km in a plane to degrees, circles and squares, a graticule.
 
 import { project } from "./vendor/whereish.js";
 
 const RAD = Math.PI / 180;
 
-/** How many km a degree of latitude and of longitude is, on the ellipsoid. */
+/** The length in km of one degree of latitude and of longitude, on the ellipsoid. */
 export function kmPerDegree(lat) {
   const e2 = 0.00669437999014;
   const w = 1 - e2 * Math.sin(lat * RAD) ** 2;
@@ -12,14 +12,14 @@ export function kmPerDegree(lat) {
   return [(a * (1 - e2)) / w ** 1.5, (a / Math.sqrt(w)) * Math.max(Math.cos(lat * RAD), 1e-6)];
 }
 
-/** Degrees some km east and north of a point: for drawings, a few km at most. */
+/** The point so many km east and north of another, for drawings: accurate over a few km. */
 export function offset([lat, lon], east, north) {
   const [perLat] = kmPerDegree(lat);
   const there = lat + north / perLat;
   return [there, lon + east / kmPerDegree((lat + there) / 2)[1]];
 }
 
-/** The inverse of the client's projection, by its own forward formulas: a few rounds do. */
+/** The inverse of the client's projection, by fixed-point iteration on `project`. */
 export function unproject(centre, x, y) {
   let [lat, lon] = offset(centre, x, y);
   for (let round = 0; round < 8; round++) {
@@ -32,7 +32,7 @@ export function unproject(centre, x, y) {
   return [lat, ((((lon + 180) % 360) + 360) % 360) - 180];
 }
 
-/** Places of a plane without an earth are drawn near latitude 0, longitude 0. */
+/** Places without coordinates on the earth are drawn near latitude 0, longitude 0. */
 export const nowhere = ([x, y]) => offset([0, 0], x, y);
 
 /** GeoJSON has longitude first. */
@@ -52,7 +52,7 @@ export function square(centre, [width, height]) {
 
 export const line = (points) => points.map(flip);
 
-/** The box that holds points with a margin in km: [[south, west], [north, east]]. */
+/** The bounding box of points, with a margin in km: [[south, west], [north, east]]. */
 export function box(points, marginKm = 0) {
   const lats = points.map((p) => p[0]);
   const lons = points.map((p) => p[1]);
@@ -68,8 +68,8 @@ const DEGREES = [30, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.
 const KM = [2000, 1000, 500, 200, 100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05];
 
 /**
- * Meridians and parallels across a view so many pixels wide: no nearer than their labels are. Where
- * there is no earth, lines of so many km.
+ * Meridians and parallels for a view of `width` pixels, at least `apart` pixels from each other so
+ * that labels do not overlap. Without an earth, the lines are at multiples of a length in km.
  */
 export function graticule([[south, west], [north, east]], width, earth = true, apart = 84) {
   const [perLat, perLon] = earth ? [1, 1] : kmPerDegree(0);

@@ -1,5 +1,5 @@
-// The map by MapLibre GL: camera, layers, background. Its worker is a file of ours, so the page
-// needs neither blob: nor eval.
+// The map drawn by MapLibre GL: camera, layers, background. Its worker is a file of this service,
+// so the content security policy needs neither blob: nor eval.
 
 import { THEMES } from "./scene.js";
 
@@ -73,7 +73,7 @@ export class GlMap {
       for (const [id, features] of Object.entries(this.#waiting)) this.set(id, features);
       container.dataset.ready = "true";
     });
-    // A tile that does not come is not worth a broken page; a note beside the switch tells.
+    // A tile that cannot be loaded does not stop the page: a note beside the switch says so.
     this.#map.on("error", (event) => {
       if (event.sourceId === "backdrop") this.onTileError?.();
       else console.info(`the map: ${event.error?.message}`);
@@ -92,7 +92,7 @@ export class GlMap {
     else this.#map.once("load", apply);
   }
 
-  /** Put a background under everything of ours, or take it away: `{ source, layers }` or null. */
+  /** Put a background `{ source, layers }` under all other layers; null removes it. */
   async setBackdrop(backdrop) {
     if (!this.#ready) await this.#map.once("load");
     for (const id of this.#backdrop) this.#map.removeLayer(id);
@@ -122,7 +122,7 @@ export class GlMap {
 
   fit([[south, west], [north, east]], margin) {
     const { clientWidth: w, clientHeight: h } = this.#map.getContainer();
-    if (!w || !h) return; // not to be seen now: it is fitted when it is
+    if (!w || !h) return; // the map is hidden: it is fitted when it is shown
     const padding = Math.min(margin, w / 8, h / 8);
     this.#map.fitBounds([[west, south], [east, north]], { padding, animate: false });
   }

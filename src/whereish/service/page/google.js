@@ -1,9 +1,9 @@
-// Google's location histories, as whereish/traces/readers/google.py reads them.
+// Reads Google's location histories by the rules of whereish/traces/readers/google.py.
 
 import { LONGEST_STAY_MS, QUARTER_MS } from "./constants.js";
 import { asTime } from "./values.js";
 
-/** Degrees times ten million; some exports have negative ones wrapped round at 2^32. */
+/** Degrees times ten million. Some exports store negative values as value + 2^32. */
 function e7(item, lat = "latitudeE7", lon = "longitudeE7") {
   const read = (value, limit) =>
     !Number.isInteger(value) || Math.abs(value) >= 2 ** 40 ? NaN
@@ -20,11 +20,11 @@ function spoken(value) {
 
 const stamp = (item, name) => item?.[name] ?? item?.[`${name}Ms`];
 
-/** A time by which others are reckoned: it must say its time zone, or be a number. */
+/** A time from which others are computed: it must have a time zone, or be a number. */
 const moment = (value) =>
   /^\d+$|(Z|[+-]\d\d:?\d\d)$/i.test(String(value)) ? asTime(value) : NaN;
 
-/** Yields [lat, lon, time] of a stay: its beginning, every quarter of an hour, its last second. */
+/** Yields [lat, lon, time] of a stay: at its start, at every quarter of an hour, at its end. */
 function* stay(begin, end, where) {
   yield [...where, asTime(begin)];
   const [first, last] = [moment(begin), moment(end)];
@@ -38,7 +38,7 @@ function* record(item) {
   yield [...e7(item), asTime(stamp(item, "timestamp"))];
 }
 
-/** A stay or a journey of the semantic months. */
+/** A stay or a journey in a file of Semantic Location History. */
 function* semantic({ placeVisit: visit, activitySegment: way }) {
   if (visit) {
     const own = e7(visit.location);
@@ -58,7 +58,7 @@ function* semantic({ placeVisit: visit, activitySegment: way }) {
   }
 }
 
-/** A segment of the Timeline of a phone. */
+/** A segment of a Timeline export from a phone. */
 function* segment(item) {
   const { startTime: begin, endTime: end } = item;
   if (item.visit) yield* stay(begin, end, spoken(item.visit.topCandidate?.placeLocation));
@@ -77,12 +77,12 @@ function* signal({ position }) {
   yield [...spoken(position.LatLng ?? position.latLng), asTime(position.timestamp)];
 }
 
-/** Google's forms, by the key of their list; iOS has the segments alone. */
+/** Google's formats, by the key of their list. An iOS export is a list of segments. */
 const FORMS = {
   locations: record, timelineObjects: semantic, semanticSegments: segment, rawSignals: signal,
 };
 
-/** Add the points of a history; false if the document is none. */
+/** Add the points of a history. Returns false if the document is not a history. */
 export function readGoogle(document, points) {
   const ios = Array.isArray(document) &&
     document.some((item) => item?.visit || item?.activity || item?.timelinePath);

@@ -1,5 +1,5 @@
-// From points to places, as whereish/profiles/personal.py does it: the same steps, the same
-// constants. A test gives both the same traces and compares the places and the prior.
+// From points to places, with the same steps and constants as whereish/profiles/personal.py. A test
+// gives both the same traces and compares the places and the prior.
 
 import {
   CELL_SIZES_M, COVERAGE, EARTH_RADIUS_KM, HEAVIEST_TILES, PLACES, RADIUS_KM, TILE_DEGREES,
@@ -23,7 +23,7 @@ function addTo(visits, cell, hour) {
   else visits.set(cell, new Set([hour]));
 }
 
-/** In how many regions each hour was spent; `away` holds the hours spent elsewhere, too. */
+/** The number of regions visited in each hour; `away` holds the hours spent outside the area. */
 function regionsOfHours(visits, away = []) {
   const regions = new Map([...away].map((hour) => [hour, 1]));
   for (const there of visits.values()) {
@@ -32,14 +32,14 @@ function regionsOfHours(visits, away = []) {
   return regions;
 }
 
-/** The time spent in a region: an hour is divided among the regions in which it was spent. */
+/** The time spent in a region. An hour is divided equally among the regions visited in it. */
 function timeIn(there, regions) {
   let time = 0;
   for (const hour of there) time += 1 / regions.get(hour);
   return time;
 }
 
-/** Distance on a sphere: good enough to tell near from far. */
+/** Distance on a sphere in km: accurate enough to decide what is inside the area. */
 function apartKm(one, other) {
   const [a, c] = [one[0] * RAD, other[0] * RAD];
   const half = ((one[1] - other[1]) * RAD) / 2;
@@ -72,7 +72,7 @@ function wrapped(angle) {
   return (turned < 0 ? turned + 360 : turned) - 180;
 }
 
-/** See _hundredths in personal.py: a mean that is the middle of a tile is exactly that. */
+/** See _hundredths in personal.py: a mean next to the middle of a tile becomes that middle. */
 function hundredths(lat, lon) {
   const [north, column] = middleOf(tileOf(lat, lon));
   const east = wrapped(column);
@@ -80,7 +80,7 @@ function hundredths(lat, lon) {
     round2(Math.abs(lon - east) < SAME_DEGREES ? east : lon)];
 }
 
-/** The hundredth of a degree around which most time was spent: the centre is nobody's home. */
+/** The centre of the area with the most time, rounded to 0.01 degrees so that it is no home. */
 function findMiddle(tiles) {
   const regions = regionsOfHours(tiles);
   const heaviest = [...tiles]
@@ -88,7 +88,7 @@ function findMiddle(tiles) {
     .sort((a, b) => b.time - a.time || a.tile - b.tile)
     .slice(0, HEAVIEST_TILES)
     .sort((a, b) => a.tile - b.tile);
-  // A degree of the sphere is 111 km: most tiles of a traveller are told apart by latitude.
+  // A degree of latitude is 111 km. This cheap test rules out most tiles of a traveller.
   const around = (one) => heaviest.filter((other) =>
     Math.abs(other.at[0] - one.at[0]) * 111 <= RADIUS_KM && apartKm(other.at, one.at) <= RADIUS_KM);
   const total = (some) => some.reduce((sum, { time }) => sum + time, 0);
@@ -103,21 +103,21 @@ function findMiddle(tiles) {
   let [lat, east] = [0, 0];
   for (const { at, time } of near) {
     lat += (time / most) * at[0];
-    east += (time / most) * wrapped(at[1] - best.at[1]); // the date line is no border
+    east += (time / most) * wrapped(at[1] - best.at[1]); // works across the date line
   }
   return hundredths(lat, wrapped(best.at[1] + east));
 }
 
 // --- cells ----------------------------------------------------------------------------------
 
-/** Visits to the smallest cells around the middle, and the hours that were spent elsewhere. */
+/** Visits to the smallest cells around the centre, and the hours spent outside the area. */
 export function layOut({ lat, lon, time }) {
   const timed = time.some((t) => !Number.isNaN(t));
   const hours = Float64Array.from(time, (t, i) => (timed ? Math.floor(t / HOUR_MS) : i));
   const all = new Set();
   const tiles = new Map();
   for (let i = 0; i < lat.length; i++) {
-    if (Number.isNaN(hours[i])) continue; // without a time, among others that have one
+    if (Number.isNaN(hours[i])) continue; // a point without a time, in traces with times
     all.add(hours[i]);
     addTo(tiles, tileOf(lat[i], lon[i]), hours[i]);
   }
@@ -145,7 +145,7 @@ export function layOut({ lat, lon, time }) {
   return { centre, fine, away, hours: all.size, timed };
 }
 
-/** The most visited cells of a size, and those around them, with the share of the visits. */
+/** The most visited cells of a size and the cells around them, with a prior from the visits. */
 export function inCells({ centre, fine, away, hours, timed }, cellM) {
   const factor = cellM / CELL_SIZES_M[0];
   const side = FINE_KM * factor;
@@ -174,7 +174,7 @@ export function inCells({ centre, fine, away, hours, timed }, cellM) {
   };
 }
 
-/** So many other cells, the nearest to any of these first: one hides among them, too. */
+/** `count` unvisited cells, nearest to any visited one first: more places to hide among. */
 function around(cells, count) {
   if (count <= 0) return [];
   const reach = Math.ceil(Math.sqrt(count)) + 1;
@@ -196,7 +196,7 @@ function around(cells, count) {
   return [...found].slice(0, count);
 }
 
-/** The smallest cells with which the places cover the time in the area well; or the largest. */
+/** The smallest cell size whose places cover enough of the time in the area, or the largest. */
 export function bestSize(laid) {
   const fits = (size) => {
     const { covered, inArea } = inCells(laid, size);

@@ -1,12 +1,12 @@
-// The level in words: so many metres, so many times likelier; epsilon follows.
+// The level: a distance in metres and a ratio, from which epsilon is computed.
 
 import { $, LOCAL, hear, state } from "./state.js";
 import { count, digits, epsilonOf, metres, some, times } from "./words.js";
 
 const SLIDER = { from: 100, to: 5000 }; // metres at its ends
-const TELLING = 20; // a ratio between the nearest places that hardly hides which it is
+const TELLING = 20; // above this ratio, a report hardly hides which of two places it is from
 
-/** A field's number, or undefined if it is not within what the field itself allows. */
+/** The number in a field, or undefined if it is outside the limits of the field. */
 function within(field) {
   const number = Number(field.value);
   return number >= Number(field.min) && number <= Number(field.max) ? number : undefined;
@@ -14,7 +14,7 @@ function within(field) {
 
 const limits = (field) => `from ${count(Number(field.min))} to ${count(Number(field.max))}`;
 
-/** What is asked for: metres, ratio, epsilon per km; or what is wrong with it. */
+/** The chosen level: metres, ratio, epsilon per km; or an error message in `wrong`. */
 export function level() {
   const apart = within($("metres"));
   const ratio = within($("ratio"));
@@ -28,7 +28,7 @@ export function level() {
 
 export const isFaster = () => new FormData($("level")).get("mode") === "faster";
 
-/** What was asked for, to be told from what is asked for later. */
+/** A key for a level and method: if it differs from the mechanism's, that one is outdated. */
 export const askedFor = ({ epsilon }) => `${epsilon.toPrecision(9)} ${isFaster()}`;
 
 export function setLevel(apart, ratio) {
@@ -37,7 +37,7 @@ export function setLevel(apart, ratio) {
   tellLevel();
 }
 
-/** Tell what the level means; `by` is what it was set with, which is left as it is. */
+/** Show what the level means. `by` is the field that the person has changed: it is not updated. */
 export function tellLevel(by = null) {
   const chosen = level();
   $("level-wrong").hidden = !chosen.wrong;
@@ -53,27 +53,28 @@ export function tellLevel(by = null) {
     $("metres-slider").value = (Math.log(chosen.metres / from) / Math.log(to / from)) * 100;
   }
   $("metres-slider").setAttribute("aria-valuetext", `${count(chosen.metres)} metres`);
-  $("epsilon").textContent = `That is ε = ${digits(chosen.epsilon, 4)} per km: ` +
+  $("epsilon").textContent = `That is ε = ${digits(chosen.epsilon, 4)} per km: at most ` +
     `${times(chosen.ratio)} at ${metres(chosen.metres / 1000)}, ` +
     `${times(chosen.ratio ** 2)} at ${metres(chosen.metres / 500)}.`;
 }
 
-/** A level finer than the places are apart hides nothing among them. */
+/** Warn if the level is so weak that even the nearest places do not look alike. */
 function tellTelling({ epsilon }) {
   const apart = state.profile?.nearestKm;
   $("telling").hidden = !(Math.exp(epsilon * apart) > TELLING);
   $("telling").textContent = $("telling").hidden ? ""
-    : `The nearest two places are ${metres(apart)} apart: at this level a report gives away ` +
+    : `The nearest two places are ${metres(apart)} apart: at this level a report reveals ` +
       "which place you are at.";
 }
 
-/** What building would tell, and whom. */
+/** A sentence: which data a build sends to which service. */
 export function sendsWords(places, guessed = false) {
   const what = some(places, "place") + (guessed ? "" : " and how likely you are at each");
   return LOCAL
-    ? `Building gives ${what} to the service on this machine, which is told to forget them ` +
-      "when it is done. Traces stay in this page."
-    : `Building sends ${what} to ${location.host}, after you have said yes. Traces are never sent.`;
+    ? `To build, this page gives ${what} to the service on this machine, and asks it to delete ` +
+      "them afterwards. Your traces stay in this page."
+    : `To build, this page sends ${what} to ${location.host}, after you agree. Your traces are ` +
+      "never sent.";
 }
 
 export function wireLevel(build) {
@@ -91,8 +92,8 @@ export function wireLevel(build) {
   });
   hear("profile", () => {
     const { personal, guessed, latlon } = state.profile;
-    const told = guessed ? "The file does not hold the prior: to build and to compare, all " +
-      "places are taken as equally likely. " : "";
+    const told = guessed ? "The file does not hold the prior. To build and to compare, all " +
+      "places are assumed equally likely. " : "";
     $("sends").textContent = told + (personal ? sendsWords(latlon.length, guessed) : "");
     tellLevel();
   });

@@ -1,5 +1,5 @@
-// What a mechanism does, worked out from its integers in the page: how often, how far, how good
-// a guess. The true place goes in here and nowhere else.
+// Measures of a mechanism, computed in the page from its integers: probabilities, distances, and
+// the error of an adversary. The true place is used here and is not sent anywhere.
 
 const TOTAL = 2 ** 63;
 const MOST_ENTRIES = 1_000_000;
@@ -17,7 +17,7 @@ function distances(mechanism, place) {
   });
 }
 
-/** What is seen from one place: shares, distances, their mean, and the radius of 95 %. */
+/** The reports from one place: probabilities, distances in km, their mean, and a 95 % radius. */
 export function seenFrom(mechanism, place, share = 0.95) {
   const shares = sharesOf(mechanism, place);
   const away = distances(mechanism, place);
@@ -26,7 +26,7 @@ export function seenFrom(mechanism, place, share = 0.95) {
   return { shares, away, mean, reach: radiusOf(away, shares, share) };
 }
 
-/** The smallest distance within which so much weight lies. */
+/** The smallest distance within which the weights sum to `enough`. */
 function radiusOf(far, weights, enough) {
   const order = Uint32Array.from(far.keys()).sort((a, b) => far[a] - far[b]);
   let sum = 0;
@@ -38,8 +38,8 @@ function radiusOf(far, weights, enough) {
 }
 
 /**
- * Over the prior, in km: how far off reports are on average, and the smallest radius within which
- * a share of them falls (as `whereish.report_radius` has it). Not known without a prior.
+ * Averages over the prior, in km: the quality loss, and the smallest radius that holds a share of
+ * the reports (the same as `whereish.report_radius`). NaN without a prior.
  */
 export function overPrior(mechanism, prior, share = 0.95) {
   const { places, reports, certificate } = mechanism;
@@ -62,7 +62,7 @@ export function overPrior(mechanism, prior, share = 0.95) {
   return { loss, reach: radiusOf(far, weights, share * all) };
 }
 
-/** How far off the best guess is of somebody who knows the prior and sees a report, in km. */
+/** The expected error in km of an adversary who knows the prior and sees one report. */
 export function guessError(mechanism, prior) {
   const { places, reports } = mechanism;
   if (!prior || places * places * reports > 30 * MOST_ENTRIES) return NaN;
@@ -86,8 +86,8 @@ export function guessError(mechanism, prior) {
 }
 
 /**
- * The place next to another in a direction (dx, dy): near, and more ahead than aside. None
- * ahead: the place itself.
+ * The neighbour of a place in a direction (dx, dy): near, and more ahead than to the side. Returns
+ * the place itself if there is none.
  */
 export function neighbour(points, place, dx, dy) {
   const [x, y] = points[place];
@@ -108,11 +108,11 @@ function headerOf(bytes) {
   return { length, header: JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length))) };
 }
 
-/** What a file says of itself. */
+/** The certificate in a file: claims that are not checked here. */
 export const certificateIn = (bytes) =>
   JSON.parse(headerOf(bytes).header.__metadata__.certificate);
 
-/** The prior that a file keeps, or null: `readMechanism` has checked the file by now. */
+/** The prior in a file, or null. Call `readMechanism` first: it checks the file. */
 export function priorIn(bytes) {
   const { length, header } = headerOf(bytes);
   if (!header.prior) return null;

@@ -1,5 +1,5 @@
-// What lies over a map as plain HTML: the pin, names of quarters, degrees, a scale bar. No glyphs
-// are fetched for it, and a keyboard reaches the pin.
+// Plain HTML on top of a map: the pin, names of quarters, degrees, a scale bar. It needs no map
+// fonts, and the pin can be focused with the keyboard.
 
 import { kmPerDegree } from "./geo.js";
 import { metres } from "./words.js";
@@ -25,7 +25,7 @@ export class Overlay {
   #at = null;
   #dragging = false;
 
-  /** `moved(latlon)` while the pin is dragged, `dropped()` at the end, `stepped(dx, dy)` by key. */
+  /** Calls `moved(latlon)` during a drag, `dropped()` at its end, `stepped(dx, dy)` for a key. */
   constructor(map, container, { moved, dropped, stepped }) {
     this.#map = map;
     this.#pin.type = "button";
@@ -80,7 +80,7 @@ export class Overlay {
     return this.#dragging;
   }
 
-  /** Stand the pin somewhere, with what is said of it. */
+  /** Move the pin, and set its label for screen readers. */
   setPin(latlon, label) {
     this.#at = latlon;
     this.#pin.hidden = !latlon;
@@ -107,7 +107,7 @@ export class Overlay {
     this.place();
   }
 
-  /** Put everything where it belongs on the screen now. */
+  /** Update the screen position of every element. */
   place() {
     const put = (element, x, y) => {
       element.style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px)`;
@@ -115,8 +115,8 @@ export class Overlay {
     const [[south, west], [north]] = this.#map.bounds();
     const middle = (south + north) / 2;
     const { clientWidth: width, clientHeight: height } = this.#layer;
-    const taken = [[width - 56, 0, width, 90]]; // the buttons to zoom
-    /** Show a label if there is room: from (x, y), as wide as its text is at about 12 pixels. */
+    const taken = [[width - 56, 0, width, 90]]; // the zoom buttons
+    /** Show a label at (x, y) if it overlaps no other; `letter` is the width of one in pixels. */
     const room = (element, x, y, letter) => {
       const box = [x, y, x + element.textContent.length * letter, y + 15];
       element.hidden = taken.some(([left, top, right, bottom]) =>
@@ -138,7 +138,7 @@ export class Overlay {
       const [left, top] = lat === undefined ? [x, 0] : [0, y];
       put(element, left, top);
       room(element, left + 5, lat === undefined ? top + 5 : top - 17, 6.6);
-      // The top belongs to the meridians, the bottom to the title.
+      // The labels of meridians are at the top, the title of the map is at the bottom.
       element.hidden ||= lat !== undefined && (y < 40 || y > height - 30);
     }
     this.#rule(middle);

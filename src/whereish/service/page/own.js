@@ -1,13 +1,13 @@
-// The dialog for somebody's own data: files in, places and shares out. Nothing on the screen
-// changes until they are taken.
+// The dialog for a person's own data: it reads files and returns places with a prior. The rest of
+// the page does not change until the person presses "Use these places".
 
 import { CELL_SIZES_M } from "./constants.js";
 import { $ } from "./state.js";
 import { count, digits, percent, some } from "./words.js";
 
 /**
- * Wire the dialog. `taken(profile)` gets what was chosen; `opened(file)` gets a mechanism's file;
- * `sends(places)` says what would be sent, and where.
+ * Add the event listeners of the dialog. `taken(profile)` gets the chosen profile, `opened(file)`
+ * gets a mechanism file, `sends(places)` returns a sentence: what would be sent to which host.
  */
 export function ownData({ taken, opened, sends }) {
   const dialog = $("own");
@@ -41,7 +41,7 @@ export function ownData({ taken, opened, sends }) {
     worker.addEventListener("message", ({ data }) => hear(data, files));
     worker.addEventListener("error", (event) => {
       event.preventDefault();
-      fail("The files could not be read: is one of them too large for this device?");
+      fail("The files could not be read. One of them may be too large for this device.");
     });
     worker.postMessage({ files });
   }
@@ -49,7 +49,7 @@ export function ownData({ taken, opened, sends }) {
   function hear(data, files) {
     if (data.progress !== undefined) {
       $("own-bar").value = data.progress;
-      $("own-progress-words").textContent = `${some(data.points, "point")} so far`;
+      $("own-progress-words").textContent = `${some(data.points, "point")} read so far`;
     } else if (data.wrong) {
       const name = files.length === 1 ? `${files[0].name}: ` : "";
       fail(`${name}${data.wrong}.`);
@@ -78,7 +78,7 @@ export function ownData({ taken, opened, sends }) {
     $("own-use").disabled = false;
     if (profile.read?.wrong.length) {
       const { wrong } = profile.read;
-      const more = wrong.length > 1 ? ` And ${some(wrong.length - 1, "file")} more.` : "";
+      const more = wrong.length > 1 ? ` ${some(wrong.length - 1, "more file")} had a problem.` : "";
       fail(`${wrong[0]}.${more}`);
     }
   }
@@ -100,13 +100,14 @@ export function ownData({ taken, opened, sends }) {
     taken(found);
   });
   dialog.addEventListener("close", () => {
-    // The points go with the worker; the dialog begins anew.
+    // The worker holds the points: they are deleted with it. The dialog opens empty next time.
     stop();
     $("own-found").hidden = true;
     $("own-wrong").hidden = true;
     $("own-use").disabled = true;
   });
-  // Files may be dropped anywhere: the browser would otherwise leave the page for them.
+  // Files may be dropped anywhere on the page. Without this, the browser would open the file and
+  // leave the page.
   addEventListener("dragover", (event) => {
     event.preventDefault();
     $("drop").classList.add("over");
@@ -122,17 +123,18 @@ export function ownData({ taken, opened, sends }) {
   });
 }
 
-/** Shares that do not sum to 1 are made to. */
+/** A sentence about a prior that does not sum to 1: the page normalises it. */
 function ofSum(sum) {
   if (Math.abs(sum - 1) < 1e-6) return "";
-  return ` Its prior sums to ${digits(sum, 4)}, not to 1: every share is divided by that.`;
+  return ` Its prior sums to ${digits(sum, 4)}, not to 1, so all of it is divided by this sum.`;
 }
 
 function ofTraces({ read, timed, hours, covered, visited, points, cellM }) {
-  const what = timed ? `${some(hours, "hour")} of your time` : "without times";
-  const dropped = read.dropped ? ` (${count(read.dropped)} more could not be used)` : "";
+  const what = timed ? `${some(hours, "hour")} with points` : "without times";
+  const dropped = read.dropped
+    ? ` (${some(read.dropped, "more point")} could not be used)` : "";
   const around = points.length > visited
-    ? `, and ${count(points.length - visited)} around them to hide among` : "";
+    ? ` The page adds ${some(points.length - visited, "cell")} around them to hide among.` : "";
   return `${some(read.points, "point")}${dropped}, ${what}. ${some(visited, "cell")} of ` +
-    `${count(cellM)} m hold ${percent(covered)} of it${around}.`;
+    `${count(cellM)} m hold ${percent(covered)} of ${timed ? "this time" : "them"}.${around}`;
 }

@@ -1,5 +1,5 @@
-// The page: everything meets here. What it does is in modules of their own: stage.js (the map and
-// the pin), level.js, building.js, compare.js, own.js (files), api.js (the service).
+// The entry point of the page. It connects the modules: stage.js (the map and the pin), level.js,
+// building.js, compare.js, own.js (files), api.js (the service).
 
 import * as api from "./api.js";
 import { build, cancel, showBuilt, wireBuilding } from "./building.js";
@@ -39,7 +39,7 @@ async function openFile(file) {
     name: file.name, personal: true, opened: true, earth: Boolean(plane), xyKm,
     latlon: xyKm.map((xy) => (plane ? unproject(plane, ...xy) : nowhere(xy))),
     cellKm: mechanism.cellKm,
-    // To build anew from a file that does not hold the prior, all places are as likely.
+    // The file may hold no prior. To build again, all places are then assumed equally likely.
     prior: prior ?? xyKm.map(() => 1 / xyKm.length), guessed: !prior,
   });
   if (epsilon) setLevel(Number((alikeKm(2, epsilon) * 1000).toPrecision(4)), 2);
@@ -52,8 +52,8 @@ async function openFile(file) {
 function takeProfile({ name, points, earth, cellKm, prior }) {
   const most = state.about?.limits?.places ?? 2000;
   if (points.length > most) {
-    trouble(`This service builds for at most ${count(most)} places, and ${name} has ` +
-      `${count(points.length)}: choose larger cells, or fewer places.`);
+    trouble(`This service builds mechanisms of at most ${count(most)} places, and ${name} has ` +
+      `${count(points.length)}: choose larger cells or fewer places.`);
     return;
   }
   calm();
@@ -62,12 +62,12 @@ function takeProfile({ name, points, earth, cellKm, prior }) {
     name, earth, cellKm, prior, personal: true, xyKm: earth ? null : points,
     latlon: earth ? points : points.map(nowhere),
   });
-  // On this machine there is nobody to ask; elsewhere the person presses Build.
+  // A service on this machine needs no consent. For another one, the person presses Build.
   if (LOCAL) void build();
 }
 
-let makeBackdrop = null; // what the switch shows: the service's, or a file of this device
-let asked = 0; // how often a background was asked for: what comes late is not shown
+let makeBackdrop = null; // makes the background of the service, or of a file of this device
+let asked = 0; // the number of requests for a background: only the last one is shown
 
 async function setBackdrop(make) {
   const mine = ++asked;
@@ -75,7 +75,7 @@ async function setBackdrop(make) {
   if (make && !panes.best.map.drawsTiles) {
     $("tiles").checked = false;
     $("tiles-wrong").textContent = "A background map needs WebGL, which this browser does not " +
-      "have or does not allow. All else works without it.";
+      "have or does not allow. Everything else works without it.";
     return;
   }
   let [made, wrong] = [null, null];
@@ -90,7 +90,8 @@ async function setBackdrop(make) {
   if (wrong) {
     made = null;
     $("tiles").checked = false;
-    trouble(`The background map cannot be shown: ${wrong.message}. All else works without it.`);
+    trouble(`The background map cannot be shown: ${wrong.message}. Everything else works without ` +
+      "it.");
     for (const pane of [panes.best, panes.laplace]) await pane?.setBackdrop(null);
   }
   state.backdrop = made;
@@ -98,10 +99,10 @@ async function setBackdrop(make) {
   if (state.profile) repaint();
 }
 
-/** Tiles that do not come are told of once, beside the switch. */
+/** Show a note beside the switch when a tile could not be loaded. */
 function tileError() {
   $("tiles-wrong").textContent =
-    "Some of the background map does not come: what is ours is drawn without it.";
+    "Part of the background map could not be loaded. The cells and circles are still drawn.";
 }
 
 function wire() {
@@ -133,7 +134,8 @@ function wire() {
     $("tiles").disabled = false;
     $("tiles").checked = true;
     $("tiles-words").textContent = `Show ${file.name}`;
-    $("tiles-note").textContent = "It is read from this device: nobody learns where you look.";
+    $("tiles-note").textContent =
+      "This file is read on this device: no server learns which area you look at.";
     void setBackdrop(makeBackdrop);
   });
   $("tiles").addEventListener("change", (event) =>
@@ -167,9 +169,9 @@ async function begin() {
   }
   $("version").textContent = `Whereish ${state.about.version}.`;
   tellTiles(state.about.tiles);
-  if (state.profile) return; // Somebody was quicker than the service.
+  if (state.profile) return; // The person opened a file before the service answered.
   setProfile(state.city);
-  // A key is asked for when somebody wants something built, not at the door.
+  // If a key is needed, the page asks for it when the person presses Build, not at the start.
   if (!state.about.key_needed || api.hasKey()) void build();
 }
 

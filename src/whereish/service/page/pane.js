@@ -1,5 +1,5 @@
-// One map with one mechanism on it: pin, heat, circles, drawn reports. There are two of these when
-// mechanisms are compared.
+// One map with one mechanism: pin, coloured cells, circles, drawn reports. A comparison shows two
+// panes.
 
 import { box } from "./geo.js";
 import { GlMap } from "./glmap.js";
@@ -8,7 +8,7 @@ import { Overlay } from "./overlay.js";
 import { PlainMap } from "./plainmap.js";
 import * as scene from "./scene.js";
 
-/** Tell whether the browser can draw by WebGL 2 at all, before MapLibre is asked to. */
+/** Whether the browser has WebGL 2. MapLibre needs it. */
 function hasWebgl() {
   try {
     const context = document.createElement("canvas").getContext("webgl2");
@@ -23,7 +23,7 @@ async function makeMap(container, theme) {
   if (hasWebgl()) {
     try {
       const maplibre = await import("./vendor/maplibre-gl.mjs");
-      // On a phone one finger scrolls the page and two move the map.
+      // On a phone, one finger scrolls the page and two fingers move the map.
       const cooperative = matchMedia("(max-width: 860px) and (pointer: coarse)").matches;
       return new GlMap(maplibre, container, theme, { cooperative });
     } catch (wrong) {
@@ -38,7 +38,7 @@ export class Pane {
   #map;
   #overlay;
   #theme;
-  #scene = null; // what is on the map: points, cellKm, mechanism, and so on
+  #scene = null; // the data on the map: see `show`
   #seen = null;
   #drawn = [];
   #single = false;
@@ -53,7 +53,7 @@ export class Pane {
     pane.#map = await makeMap(container, theme);
     pane.#overlay = new Overlay(pane.#map, container, events);
     let waiting = 0;
-    // Until somebody takes the map into their own hands, it shows all the places.
+    // Until the person moves the map, it always shows all places.
     pane.#map.onTouch(() => (pane.#touched = true));
     new ResizeObserver(() => {
       pane.#map.resize();
@@ -83,8 +83,8 @@ export class Pane {
 
   /**
    * Put a profile on the map, with a mechanism or without.
-   * `stage` has inputs and outputs in degrees, cellKm, discKm, prior (and whether it is shown as
-   * what is usual), earth, lines, names, mechanism.
+   * `stage` has inputs and outputs in degrees, cellKm, discKm, prior, usual (the prior to draw as
+   * circles, or null), earth, lines, names, mechanism.
    */
   show(stage, { fit = true } = {}) {
     this.#scene = stage;
@@ -100,14 +100,14 @@ export class Pane {
     this.#map.fit(box(outputs, cellKm ? Math.max(...cellKm) / 2 : discKm), 28);
   }
 
-  /** What is seen from a place; kept, since the scale of both panes depends on it. */
+  /** Compute the reports from a place, and keep them: both panes share one colour scale. */
   look(place) {
     const { mechanism, prior } = this.#scene;
     this.#seen = mechanism ? seenFrom(mechanism, place) : { shares: prior, mean: NaN, reach: 0 };
     return this.#seen;
   }
 
-  /** Draw what `look` has seen, on a scale that ends at `most`. */
+  /** Draw the result of `look`, on a colour scale from 0 to `most`. */
   paint(place, { most, hiddenKm, label, held }) {
     const { inputs, outputs, cellKm, discKm, mechanism } = this.#scene;
     this.#map.set("cells", scene.cells(outputs, cellKm, discKm, this.#seen.shares, most,
@@ -119,7 +119,7 @@ export class Pane {
     this.element.dataset.place = String(place);
   }
 
-  /** Draw reports of a place: the client's own draws, one after another. */
+  /** Draw reports of a place with the sampler of the client. */
   draw(place, number) {
     const { mechanism } = this.#scene;
     const fresh = Array.from({ length: number }, () => mechanism.draw(place));
@@ -151,7 +151,7 @@ export class Pane {
     this.#drawGround();
   }
 
-  /** Draw everything that `paint` does not: also the reports drawn so far, in the theme of now. */
+  /** Draw everything that `paint` does not draw, in the current theme. */
   #redraw() {
     if (!this.#scene) return;
     const { inputs, usual } = this.#scene;

@@ -1,4 +1,4 @@
-// The same map on a plain canvas, for browsers without WebGL: no tiles, but everything of ours.
+// The same map on a 2D canvas, for browsers without WebGL. It draws all layers but no tiles.
 
 import { THEMES } from "./scene.js";
 
@@ -8,7 +8,7 @@ const STEPS = {
   ArrowLeft: [-80, 0], ArrowRight: [80, 0], ArrowUp: [0, -80], ArrowDown: [0, 80],
 };
 
-/** Web Mercator on a world of 512 pixels, as MapLibre has it: cameras fit both. */
+/** Web Mercator on a world of 512 pixels, as in MapLibre: both maps share one camera. */
 const toWorld = ([lat, lon]) => [
   ((lon + 180) / 360) * 512,
   ((1 - Math.log(Math.tan(Math.PI / 4 + (lat * RAD) / 2)) / Math.PI) / 2) * 512,
@@ -53,7 +53,7 @@ export class PlainMap {
     });
     const drop = () => (grip = null);
     this.#canvas.addEventListener("pointerup", drop);
-    this.#canvas.addEventListener("pointercancel", drop); // the page is scrolled by it
+    this.#canvas.addEventListener("pointercancel", drop); // the browser scrolls the page instead
     this.#canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       this.#touched();

@@ -1,4 +1,4 @@
-// A profile in a file, as the library writes it: places with a prior.
+// Reads a profile from a file that the library wrote: places with a prior.
 
 import { TraceError, filled } from "./values.js";
 
@@ -12,7 +12,7 @@ function numbers(name, values) {
   });
 }
 
-/** A profile as the library writes it: lat, lon, prior or x_km, y_km, prior, perhaps cells. */
+/** A profile from columns: lat, lon, prior or x_km, y_km, prior, with an optional cell size. */
 export function fromColumns(columns) {
   const earth = columns.lat && columns.lon;
   const plane = columns.x_km && columns.y_km;
@@ -20,7 +20,7 @@ export function fromColumns(columns) {
     throw new TraceError("a profile must have the columns lat, lon, prior or x_km, y_km, prior");
   }
   if (columns.user && new Set(columns.user).size > 1) {
-    throw new TraceError("a profile must be one person's, and this is of several: take one");
+    throw new TraceError("a profile must be of one person, and this file has several: choose one");
   }
   const [first, second] = earth ? ["lat", "lon"] : ["x_km", "y_km"];
   const a = numbers(first, columns[first]);
@@ -34,7 +34,7 @@ export function fromColumns(columns) {
     cell && [cell[0][0], cell[1][0]], Boolean(earth));
 }
 
-/** Regions with a prior: each stands for the middle of its outline. */
+/** Regions with a prior: the place of a region is the mean of its corners. */
 export function fromRegions(features) {
   const corners = (g) => (g?.type === "Point" ? [g.coordinates]
     : g?.type === "Polygon" ? g.coordinates[0].slice(1) : g?.type === "MultiPolygon"
@@ -63,7 +63,7 @@ function asProfile(points, prior, cellKm, earth) {
   }
   const sum = prior.reduce((a, b) => a + b, 0);
   if (prior.some((share) => share < 0) || !(sum > 0) || !Number.isFinite(sum)) {
-    throw new TraceError("the prior must not be negative, and not all of it zero");
+    throw new TraceError("the prior must not be negative, and its sum must be positive and finite");
   }
   return { points, earth, cellKm, sum, prior: prior.map((share) => share / sum) };
 }

@@ -1,10 +1,10 @@
-// What is drawn, as GeoJSON whose features carry their own colours: both maps draw the same.
+// The layers as GeoJSON. Every feature has its colours, so both kinds of map draw the same.
 
 import { graticule, line, offset, ring, square } from "./geo.js";
 
-// Light on paper, bright in the dark: the likelier, the further from the background. Both run
-// monotonely in lightness (ColorBrewer's YlGnBu, and viridis), so they can be told apart without
-// seeing colours.
+// A likelier cell differs more from the background: darker in the light theme, brighter in the dark
+// one. Both scales are monotone in lightness (ColorBrewer's YlGnBu, and viridis), so they can be
+// read without seeing colours.
 const RAMPS = {
   light: ["#fcfcf7", "#edf6bf", "#c7e9b4", "#7fcdbb", "#41b6c4", "#1d91c0", "#225ea8", "#253494",
     "#101f5c"],
@@ -25,7 +25,7 @@ export const THEMES = {
 
 const parts = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
-/** A colour for a share between 0 and the most that is shown; a root, so that little is seen. */
+/** The colour of a share between 0 and `most`. A square root makes small shares visible. */
 export function heat(share, most, theme) {
   const ramp = RAMPS[theme];
   const at = Math.sqrt(Math.min(Math.max(share / most, 0), 1)) * (ramp.length - 1);
@@ -44,7 +44,7 @@ const feature = (type, coordinates, properties) => ({
   type: "Feature", geometry: { type, coordinates }, properties,
 });
 
-/** Cells where their size is known, else discs that do not touch. */
+/** Cells if their size is known, otherwise discs that do not touch. */
 export function cells(points, cellKm, discKm, shares, most, theme, seeThrough) {
   const { edge } = THEMES[theme];
   return points.map((point, z) => feature(
@@ -52,7 +52,7 @@ export function cells(points, cellKm, discKm, shares, most, theme, seeThrough) {
     [cellKm ? square(point, cellKm) : ring(point, discKm, 32)],
     {
       color: heat(shares[z], most, theme), edge,
-      // Over a background map what is never reported is left clear.
+      // On a background map, cells that are rarely reported are more transparent.
       opacity: seeThrough ? 0.25 + 0.5 * Math.sqrt(Math.min(shares[z] / most, 1)) : 0.92,
     },
   ));
@@ -73,7 +73,7 @@ export function ground(box, width, { lines, earth }, theme) {
   };
 }
 
-/** The two circles, each with a casing so that it shows on any cell. */
+/** The two circles, each with an outline so that it is visible on every cell. */
 export function circles(place, hiddenKm, reachKm, theme) {
   const { hidden, reach, casing } = THEMES[theme];
   const both = [[hiddenKm, hidden, false], [reachKm, reach, true]];
@@ -83,7 +83,7 @@ export function circles(place, hiddenKm, reachKm, theme) {
   ]);
 }
 
-/** Where somebody usually is: the larger, the likelier. */
+/** The prior: a larger circle is a likelier place. */
 export function usual(points, prior, theme) {
   const { usual: color } = THEMES[theme];
   return points.flatMap((point, x) => prior && prior[x] > 0.002
@@ -94,7 +94,7 @@ export function usual(points, prior, theme) {
     : []);
 }
 
-/** Drawn reports: those of one place in a spiral round it, so that each can be seen. */
+/** Drawn reports. Reports of one place form a spiral around it, so that each is visible. */
 export function dots(drawn, points, spreadKm, theme, last) {
   const { dot, dotEdge, casing } = THEMES[theme];
   const seen = new Map();

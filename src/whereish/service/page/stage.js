@@ -1,4 +1,4 @@
-// The stage: a profile on the map, a mechanism on it, the pin, and what is seen from there.
+// The map area: a profile, a mechanism, the pin, and the reports from the place of the pin.
 
 import { hasKey } from "./api.js";
 import { kmPerDegree, nowhere } from "./geo.js";
@@ -7,9 +7,9 @@ import { heat, roundUp } from "./scene.js";
 import { $, hear, hide, panes, ring, shown, state, theme } from "./state.js";
 import { alikeKm, metres, percent, some, times, wind } from "./words.js";
 
-const SELDOM = 0.005; // what is reported less often is not worth a word
+const SELDOM = 0.005; // places that are reported less often are not named
 
-/** How far apart the nearest two places are, in km. */
+/** The distance in km between the nearest two places. */
 function nearestOf(xy) {
   let least = Infinity;
   for (let i = 0; i < xy.length; i++) {
@@ -20,13 +20,13 @@ function nearestOf(xy) {
   return Number.isFinite(least) && least > 0 ? Math.sqrt(least) : 1;
 }
 
-/** Km east and north of a point, near enough to tell what is beside what. */
+/** The offset of a point in km east and north of another, accurate enough for a map. */
 function aside([lat, lon], [lat0, lon0]) {
   const [perLat, perLon] = kmPerDegree((lat + lat0) / 2);
   return [(lon - lon0) * perLon, (lat - lat0) * perLat];
 }
 
-/** What a pane draws: the places, and a mechanism or none. */
+/** The data for a pane: the places, and a mechanism or null. */
 export function stageOf(mechanism) {
   const { latlon, cellKm, discKm, prior, guessed, earth, lines, names } = state.profile;
   const outputs = mechanism
@@ -39,7 +39,7 @@ export function stageOf(mechanism) {
   return { inputs: latlon, outputs, cellKm, discKm, prior, usual, earth, lines, names, mechanism };
 }
 
-/** Put somebody's places on the map; what was built for others goes. */
+/** Put a profile on the map. A mechanism for another profile is removed. */
 export function setProfile(profile) {
   const flat = profile.xyKm ?? profile.latlon.map((point) => aside(point, profile.latlon[0]));
   const nearestKm = nearestOf(flat);
@@ -65,7 +65,7 @@ function nearest(point, points) {
   return found;
 }
 
-/** The quarter that one of some points is the nearest to, so that no two have one name. */
+/** The quarter whose nearest point is this one, so that no two points get the same name. */
 function quarterOf(number, points) {
   const { names } = state.profile;
   return names.find(({ latlon }) => nearest(latlon, points) === number)?.name;
@@ -73,7 +73,7 @@ function quarterOf(number, points) {
 
 const from = ([dx, dy], what) => `${metres(Math.hypot(dx, dy))} ${wind(dx, dy)} of ${what}`;
 
-/** Where a place is, in words: by the nearest name, or seen from the likeliest place. */
+/** Where a place is, in words: relative to the nearest name, or to the most likely place. */
 function whereIs(place) {
   const { names, latlon, flat, prior, guessed } = state.profile;
   const quarter = quarterOf(place, latlon);
@@ -84,7 +84,7 @@ function whereIs(place) {
   }
   const middle = [0, 1].map((k) => flat.reduce((sum, xy) => sum + xy[k], 0) / flat.length);
   const [x, y] = guessed ? middle : flat[likeliest(prior)];
-  const what = guessed ? "the middle of the places" : "the likeliest place";
+  const what = guessed ? "the middle of the places" : "the most likely place";
   const away = [flat[place][0] - x, flat[place][1] - y];
   return Math.hypot(...away) < 0.001 ? `at ${what}` : from(away, what);
 }
@@ -92,7 +92,7 @@ function whereIs(place) {
 const likeliest = (prior) =>
   prior.reduce((best, share, i) => (share > prior[best] ? i : best), 0);
 
-/** Paint every pane for the pin's place; `held` while the pin is in somebody's hand. */
+/** Paint every pane for the place of the pin; `held` is true while the pin is dragged. */
 export function repaint(held = false) {
   const { place, built } = state;
   const seen = shown().map((pane) => pane.look(place));
@@ -116,7 +116,7 @@ function tellScale(most) {
   }
   $("scale-title").textContent = state.built
     ? "How often each place is reported from the pin"
-    : `How likely each place is, before reports${state.profile.guessed ? ": not known" : ""}`;
+    : `Prior: how likely each place is${state.profile.guessed ? " (not known)" : ""}`;
   $("scale-ticks").replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((at) => {
     const tick = document.createElement("span");
     tick.textContent = percent(at * at * most);
@@ -130,23 +130,23 @@ function tellCircles(seen, hiddenKm) {
   if (!built) return;
   const [reach, other] = seen.map((one) => metres(one.reach));
   $("key-hidden").textContent = hiddenKm
-    ? `looks alike within ${metres(hiddenKm)}: at most ${times(built.ratio)} likelier`
+    ? `places look alike within ${metres(hiddenKm)}: reports at most ${times(built.ratio)} likelier`
     : "no epsilon is promised";
   $("key-reach").textContent =
     `95 % of reports from the pin: within ${reach}${other ? `, planar Laplace ${other}` : ""}`;
   $("key-usual").textContent = state.profile.guessed
-    ? "usually here: not known, the file does not hold the prior"
-    : "usually here: the larger, the likelier";
-  $("figure-hidden").textContent = hiddenKm ? metres(hiddenKm) : "nowhere";
+    ? "prior: not known, the file does not hold it"
+    : "prior: a larger circle is a likelier place";
+  $("figure-hidden").textContent = hiddenKm ? metres(hiddenKm) : "none";
 }
 
 let spoken = 0;
-/** Say where reports go; while the pin is dragged, only when it rests. */
+/** Say where reports fall. While the pin is dragged, wait until it rests. */
 function tellWhere(seen) {
   clearTimeout(spoken);
   const { built, place } = state;
   if (!built) {
-    spoken = setTimeout(tellUnbuilt); // Building may begin by itself.
+    spoken = setTimeout(tellUnbuilt); // A build may start in the meantime.
     return;
   }
   const { mechanism } = built;
@@ -165,18 +165,18 @@ function tellWhere(seen) {
   if (told.length === 0) told.push(`each place less than ${percent(SELDOM)}`);
   spoken = setTimeout(() => {
     $("where").textContent = `The pin is ${whereIs(place)}. Reports from here: ` +
-      `${told.join(", ")}. From the pin they are ${metres(seen.mean)} off on average, and 95 % ` +
+      `${told.join(", ")}. On average they are ${metres(seen.mean)} from the pin, and 95 % ` +
       `fall within ${metres(seen.reach)}.`;
   }, panes.best.dragging ? 250 : 0);
 }
 
-/** Before anything is built: what to press, and why the rest is grey. */
+/** Before the first build: say which button to press, and why the others are disabled. */
 function tellUnbuilt() {
   if (state.built) return;
   const key = state.about?.key_needed && !hasKey() ? " (a key is needed)" : "";
   $("where").textContent = state.job || !state.profile ? ""
-    : `Press Build to see where reports go${key}. Until then there is nothing to draw from, or ` +
-      "to compare.";
+    : `Press Build to see where reports fall${key}. Before that, there is nothing to draw or to ` +
+      "compare.";
 }
 hear("job", tellUnbuilt);
 
@@ -197,7 +197,7 @@ export const pinEvents = {
 };
 
 let following = false;
-/** Two maps have one camera. */
+/** Both maps share one camera. */
 function follow(leader) {
   const other = leader === panes.best ? panes.laplace : panes.best;
   if (following || !state.comparing || !other) return;

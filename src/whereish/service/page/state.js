@@ -1,33 +1,33 @@
-// What the page knows, in one object; and a bell that rings when some of it has changed.
+// The state of the page in one object, and events for its changes.
 
 export const $ = (id) => document.getElementById(id);
 
 export const LOCAL = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
 export const state = {
-  about: null, // what the service says of itself
+  about: null, // the answer of /v1/about
   city: null, // the profile that the page opens with
-  profile: null, // whose places are on the map
+  profile: null, // the places on the map, and their prior
   built: null, // { mechanism, bytes, certificate, prior, name, ratio, asked, forgotten, loss, reach }
-  laplace: null, // the same, to be compared with
-  place: 0, // where the pin is: it is told to nobody
+  laplace: null, // the same for planar Laplace, in a comparison
+  place: 0, // the place of the pin: never sent to the service
   comparing: false,
-  job: null, // { stop: AbortController } while something is built
+  job: null, // { stop: AbortController } during a build
   backdrop: null,
 };
 
 export const panes = { best: null, laplace: null };
 
-/** The maps that are to be seen now. */
+/** The maps that are visible now. */
 export const shown = () =>
   [panes.best, state.comparing ? panes.laplace : null].filter(Boolean);
 
 const bell = new EventTarget();
-/** Names: profile (another one), job (begun or ended), built, moved (the pin), painted, theme. */
+/** Events: profile (a new one), job (begun or ended), built, moved (the pin), painted, theme. */
 export const ring = (name) => bell.dispatchEvent(new Event(name));
 export const hear = (name, act) => bell.addEventListener(name, act);
 
-/** Hide something; who was in it with the keyboard goes on where it makes sense. */
+/** Hide an element. If it has the keyboard focus, move the focus to the element `next`. */
 export function hide(id, next) {
   const within = $(id).contains(document.activeElement);
   $(id).hidden = true;

@@ -1,12 +1,12 @@
-// The background map: off until somebody sets it. From the service's own settings, or from a
-// PMTiles file of this device, which is read in place and sent nowhere.
+// The background map, off by default. It comes from the settings of the service, or from a PMTiles
+// file of this device, which is read here and not sent anywhere.
 
-let protocol = null; // of pmtiles, once it has come: a promise
+let protocol = null; // a promise of the pmtiles protocol, once it is requested
 
-/** pmtiles is an ordinary script: it is fetched when it is first needed. */
+/** Load pmtiles, a classic script, when it is first needed. */
 function archives() {
   protocol ??= load().catch((wrong) => {
-    protocol = null; // the next one tries again
+    protocol = null; // the next call tries again
     throw wrong;
   });
   return protocol;
@@ -26,24 +26,24 @@ async function load() {
   return made;
 }
 
-/** What a tile server learns, in a sentence. */
+/** A text that says what a tile server learns. */
 export function whoLearns(tiles) {
   if (!tiles) {
-    return "None is set on this service (whereish serve --tiles). A tile server learns which " +
-      "part of the world is looked at, from which address, and when: that alone can tell where " +
-      "somebody lives. So it is off until somebody sets it.";
+    return "This service has no background map (see whereish serve --tiles). A tile server " +
+      "learns which part of the world you look at, from which network address, and when. That " +
+      "can be enough to find out where you live, so the background map is off by default.";
   }
   const where = new URL(tiles.url.replaceAll(/[{}]/g, "_"), location.href);
   if (where.origin === location.origin) {
-    return "It comes from this service, which learns which part of the map is looked at, and " +
-      "nobody else does. The pin is not sent.";
+    return "The background map comes from this service. The service learns which part of the map " +
+      "you look at; no other server does. The position of the pin is not sent.";
   }
-  return `It comes from ${where.host}, which learns which part of the world you look at, from ` +
-    "which address, and when. The pin is not sent, but where one looks often tells where " +
-    "one lives.";
+  return `The background map comes from ${where.host}. That server learns which part of the ` +
+    "world you look at, from which network address, and when. The position of the pin is not " +
+    "sent, but people often look at the area where they live.";
 }
 
-/** A source and its layers for what the service has set. */
+/** The source and layers of the background map that the service has set. */
 export async function fromService(tiles) {
   if (tiles.kind === "pmtiles") {
     const url = new URL(tiles.url, location.href).href;
@@ -63,7 +63,7 @@ export async function fromService(tiles) {
   };
 }
 
-/** The same from a file of this device. */
+/** The source and layers of a file of this device. */
 export async function fromFile(file) {
   const known = await archives();
   const { PMTiles, FileSource } = globalThis.pmtiles;
@@ -89,7 +89,7 @@ async function backdrop(archive, name) {
   return { credit, source: { type: "vector", ...common }, layers };
 }
 
-/** Quiet shapes for whatever layers a vector map has: no text, so no fonts. */
+/** A pale style for a layer of a vector map: no text, because text needs fonts. */
 function plain(id) {
   const layer = (type, paint) => [
     { id: `backdrop-${type}-${id}`, type, "source-layer": id, paint },

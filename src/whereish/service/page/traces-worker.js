@@ -1,5 +1,5 @@
-// Files are read here, beside the page, so that it stays alive meanwhile. What was read stays in
-// this worker; the page gets places and shares.
+// Reads files in a worker, so that the page stays responsive. The points stay in this worker; the
+// page gets places and a prior.
 
 import { bestSize, inCells, layOut } from "./grid.js";
 import { MOST_BYTES, Points, TraceError, readFile } from "./traces.js";
@@ -11,7 +11,7 @@ async function read(files) {
   if (size > MOST_BYTES) {
     const came = Math.round(size / 1e6);
     throw new TraceError(`files must be at most 200 MB together, got ${came} MB: ` +
-      "take fewer, or use whereish profile, which reads any size");
+      "choose fewer files, or use whereish profile, which reads any size");
   }
   const points = new Points();
   const wrong = [];
@@ -26,16 +26,17 @@ async function read(files) {
     try {
       const profile = await readFile(file, points, told);
       if (profile && files.length > 1) {
-        throw new TraceError("a profile must come alone, and several files came: choose it only");
+        throw new TraceError("a profile must be the only file, and several were chosen");
       }
       if (profile) return { profile };
       if (points.cut && points.length === before) {
-        throw new TraceError("the file is not whole: it ends before its first point does");
+        throw new TraceError("the file is incomplete: it ends before its first point ends");
       }
       if (points.cut) {
-        wrong.push(`${file.name} is not whole: it ends early, and what comes before that is used`);
+        wrong.push(`${file.name} is incomplete: it ends early, and only the points before that ` +
+          "are used");
       }
-      if (points.length === before) throw new TraceError("there are no points in it");
+      if (points.length === before) throw new TraceError("the file has no points");
       used.push(file.name);
     } catch (problem) {
       if (!(problem instanceof TraceError) || files.length === 1) throw problem;
@@ -45,13 +46,13 @@ async function read(files) {
   }
   if (points.length === 0) {
     throw new TraceError(wrong[0] ?? (points.dropped
-      ? "every point must have a place and a time that can be read, and none of these " +
-        `${points.dropped} has`
-      : "traces must have points, and there are none in what came"));
+      ? "every point must have valid coordinates and a valid time, and none of these " +
+        `${points.dropped} points has`
+      : "traces must have points, and these files have none"));
   }
   const fresh = layOut(points.arrays);
   const grid = inCells(fresh, bestSize(fresh));
-  if (grid.points.length < 2) throw new TraceError("traces must be of at least one place");
+  if (grid.points.length < 2) throw new TraceError("traces must contain at least one place");
   laid = fresh;
   return { grid, used, points: points.length, dropped: points.dropped, wrong };
 }
@@ -63,7 +64,7 @@ addEventListener("message", async ({ data }) => {
   } catch (problem) {
     postMessage({
       wrong: problem instanceof TraceError ? problem.message
-        : "it could not be read: is it damaged, or too large for this device?",
+        : "it could not be read: it may be damaged, or too large for this device",
     });
   }
 });

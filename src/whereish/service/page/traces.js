@@ -1,6 +1,6 @@
-// Traces in files, read in the page: the formats and the rules of whereish/traces/readers. No
-// network and no DOM, so that it runs in a worker. An error says what is wrong in one sentence,
-// without the content of the file.
+// Reads traces from files, with the formats and rules of whereish/traces/readers. It uses neither
+// the network nor the DOM, so it runs in a worker. An error message is one sentence, and never
+// quotes the content of the file.
 
 import { COLUMN_NAMES, EARLIEST_MS, TIMES_NAMES } from "./constants.js";
 import { readGoogle } from "./google.js";
@@ -12,16 +12,16 @@ export const MOST_BYTES = 200e6;
 const MOST_POINTS = 8_000_000;
 const DAY_MS = 86_400_000;
 
-/** Points in flat arrays, which grow; a time that is not known is NaN. */
+/** Points in flat arrays that grow. An unknown time is NaN. */
 export class Points {
   #lat = new Float64Array(1024);
   #lon = new Float64Array(1024);
   #time = new Float64Array(1024);
   length = 0;
   dropped = 0;
-  cut = false; // whether the file that was read last ends early
+  cut = false; // whether the last file ends early
 
-  /** Take a point, or count it as dropped: impossible coordinates or times, see cleaning.py. */
+  /** Add a point. Drop it if its coordinates or time are impossible, as in cleaning.py. */
   add(lat, lon, time = NaN) {
     lat = Number(lat ?? NaN);
     lon = Number(lon ?? NaN);
@@ -33,7 +33,7 @@ export class Points {
       return;
     }
     if (this.length >= MOST_POINTS) {
-      throw new TraceError("at most 8 million points can be read here: use whereish profile");
+      throw new TraceError("this page reads at most 8 million points: use whereish profile");
     }
     if (this.length === this.#lat.length) this.#grow();
     this.#lat[this.length] = lat;
@@ -60,7 +60,7 @@ export class Points {
 
 // --- line by line ---------------------------------------------------------------------------
 
-/** The text of a file in pieces that end where `cut` last says one may. */
+/** The text of a file in pieces. `cut(text)` returns the last position where a piece may end. */
 async function* pieces(file, cut, told) {
   const reader = file.stream().pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -74,7 +74,9 @@ async function* pieces(file, cut, told) {
       yield rest.slice(0, end);
       rest = rest.slice(end);
     }
-    if (rest.length > 5e7) throw new TraceError("it must have lines or points that end somewhere");
+    if (rest.length > 5e7) {
+      throw new TraceError("a line or point must have at most 50 million characters");
+    }
   }
   if (rest) yield rest;
 }
@@ -98,14 +100,14 @@ function splitRow(row, separator) {
   return [...cells, cell];
 }
 
-/** The first of the usual names of a column that a table has; -1 if it has none. */
+/** The index of the first column with a known name of this kind, or -1. */
 const find = (columns, kind) =>
   COLUMN_NAMES[kind].map((name) => columns.indexOf(name)).find((index) => index >= 0) ?? -1;
 
-/** The number of digits after the point of the last field: fewer where a file was cut off. */
+/** The number of decimals of the last field. A file that was cut off may have fewer. */
 const lastDigits = (row) => (row.trim().split(/[,;\t]/).at(-1).split(".")[1] ?? "").length;
 
-/** A table: of a profile (it has a column prior), or of traces. */
+/** A table of a profile (it has a column prior) or of traces. */
 async function readCsv(file, points, told) {
   let columns = null;
   let separator = ",";
@@ -135,7 +137,7 @@ async function readCsv(file, points, told) {
       else {
         const read = (index) => separator === ";" ? cells[index]?.replace(",", ".") : cells[index];
         const time = at.time < 0 ? NaN : asTime(cells[at.time]);
-        // A last line without an end may stop in the middle of a coordinate.
+        // A last line without a line end may stop in the middle of a coordinate.
         const cut = number === lines.length - 1 && before && Math.max(at.lat, at.lon) ===
           columns.length - 1 && lastDigits(row) < lastDigits(before);
         if (cut || (at.time >= 0 && Number.isNaN(time))) points.dropped++;
@@ -168,7 +170,7 @@ const GPX_END = /<\/(?:\w+:)?(?:trkpt|rtept|wpt)>/g;
 const attribute = (text, name) =>
   text.match(new RegExp(`(?:^|\\s)${name}\\s*=\\s*["']([^"']+)["']`))?.[1];
 
-/** GPX by its points alone: a worker has no XML parser, and a damaged end spoils nothing. */
+/** GPX, by a search for points: a worker has no XML parser, and the file may be incomplete. */
 async function readGpx(file, points, told) {
   const ends = (text) => {
     const last = [...text.matchAll(GPX_END)].at(-1);
@@ -183,12 +185,12 @@ async function readGpx(file, points, told) {
       piece.replace(/<!--[\s\S]*?-->/g, "").matchAll(GPX_POINT)) {
       const own = inside.replace(/<((?:\w+:)?extensions)\b[\s\S]*?<\/\1>/g, "");
       const time = own.match(/<(?:\w+:)?time>([^<]+)</)?.[1];
-      // A route that somebody planned has no times: its points are not visits.
+      // A planned route has no times: its points are not visits.
       if (kind !== "trkpt" && time === undefined) continue;
       points.add(attribute(attributes, "lat"), attribute(attributes, "lon"), asTime(time));
     }
   }
-  if (!any) throw new TraceError("a GPX file must begin with <gpx>, and this does not");
+  if (!any) throw new TraceError("a GPX file must begin with <gpx>, and this file does not");
   points.cut = !whole;
   return null;
 }
@@ -202,7 +204,7 @@ async function readJson(file, points, told) {
   try {
     document = JSON.parse(text.replace(/^\ufeff/, ""));
   } catch {
-    throw new TraceError("a .json file must be JSON, and this is not, or it is cut short");
+    throw new TraceError("a .json file must be valid JSON, and this is not, or it is incomplete");
   }
   const kind = document?.type;
   if (kind === "FeatureCollection" || kind === "Feature") {
@@ -224,10 +226,10 @@ async function readJson(file, points, told) {
     return null;
   }
   throw new TraceError("a .json file must be a Google Timeline or Takeout export, GeoJSON, or a " +
-    "profile with lat, lon, prior; this is something else");
+    "profile with lat, lon, prior; this file is none of these");
 }
 
-/** The vertices of a geometry, line by line; a point is a line of one vertex. */
+/** The vertices of a geometry as a list of lines. A point is a line of one vertex. */
 function linesOf(shape) {
   const where = shape?.coordinates;
   switch (shape?.type) {
@@ -241,7 +243,7 @@ function linesOf(shape) {
 }
 
 function readGeojson(features, points) {
-  if (!Array.isArray(features)) throw new TraceError("GeoJSON must have features; this has none");
+  if (!Array.isArray(features)) throw new TraceError("GeoJSON must have features; there are none");
   if (features.some((f) => f?.properties && "prior" in f.properties)) return fromRegions(features);
   for (const feature of features) {
     const about = Object(feature?.properties);
@@ -260,15 +262,15 @@ function readGeojson(features, points) {
   return null;
 }
 
-// --- the door -------------------------------------------------------------------------------
+// --- any file -------------------------------------------------------------------------------
 
-/** Read one file into `points`; returns a profile instead where the file is one. */
+/** Read one file into `points`. Returns a profile if the file is a profile, otherwise null. */
 export async function readFile(file, points, told) {
   const name = file.name.toLowerCase();
   const begin = (await file.slice(0, 2048).text()).replace(/^\ufeff/, "").trimStart();
   if (begin === "") throw new TraceError("the file is empty");
   if (begin.includes("\u0000") || begin.startsWith("PK")) {
-    throw new TraceError("it must be text (GPX, JSON, CSV), and is not: unpack archives first");
+    throw new TraceError("the file must be text (GPX, JSON, CSV): unpack archives first");
   }
   if (name.endsWith(".plt")) return readPlt(file, points, told);
   if (name.endsWith(".gpx") || begin.startsWith("<")) return readGpx(file, points, told);

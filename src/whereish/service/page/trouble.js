@@ -1,8 +1,8 @@
-// What went wrong, in a sentence with a way on; and questions that are asked in a dialog.
+// Error messages that say what to do next, and questions in a dialog.
 
 import { $, hide } from "./state.js";
 
-/** Tell what went wrong; `again` is offered as a button. Nothing else on the screen changes. */
+/** Show an error message, with a button that calls `again`. Nothing else on the page changes. */
 export function trouble(words, again = null) {
   $("trouble-words").textContent = words;
   $("trouble").hidden = false;
@@ -18,7 +18,7 @@ export function calm() {
   hide("trouble", "build");
 }
 
-/** Ask in a dialog whose way out "yes" agrees. */
+/** Open a dialog. If it is closed with "yes", call `agreed`. Resolves to whether it was. */
 export function ask(id, agreed) {
   const dialog = $(id);
   dialog.returnValue = "";

@@ -1,4 +1,4 @@
-// Numbers as people say them: lengths, shares, levels, directions. Nothing here touches the page.
+// Numbers in words: lengths, shares, levels, directions. This module does not use the DOM.
 
 const NB = "\u00a0"; // a number and its unit stay on one line
 const WINDS = ["east", "north-east", "north", "north-west", "west", "south-west", "south",
@@ -16,7 +16,7 @@ export function metres(km) {
   return `${text}${NB}km`;
 }
 
-/** A share as percent, with as many digits as it needs to be told from nothing. */
+/** A share as percent, with enough digits to show that it is not zero. */
 export function percent(share) {
   const p = share * 100;
   if (p === 0) return `0${NB}%`;
@@ -25,7 +25,7 @@ export function percent(share) {
   return `${p > 99 && p < 100 ? p.toFixed(1) : Math.round(p)}${NB}%`;
 }
 
-/** A gap between what is and what could be, which is usually next to nothing. */
+/** A relative gap to a bound as percent. It is usually very small, so it may need many digits. */
 export function tiny(share) {
   const p = Math.max(share, 0) * 100;
   if (p < 1e-9) return "less than a billionth of a percent";
@@ -33,11 +33,11 @@ export function tiny(share) {
   return `${p.toFixed(Math.min(12, 1 - Math.floor(Math.log10(p))))}${NB}%`;
 }
 
-/** So many digits of a number, with its thousands apart. */
+/** A number with at most `most` significant digits, and a separator between thousands. */
 export const digits = (number, most) =>
   number.toLocaleString("en-GB", { maximumSignificantDigits: most });
 
-/** A ratio: never so short that nothing above 1 is left of it. */
+/** A ratio, with enough digits to show that it is above 1. */
 export function times(ratio, least = 3) {
   if (ratio === 2) return "twice";
   const beyond = ratio > 1 ? Math.ceil(-Math.log10(ratio - 1)) + 1 : 0;
@@ -49,15 +49,15 @@ export const count = (number) => number.toLocaleString("en-GB");
 export const some = (number, one, many = `${one}s`) =>
   `${count(number)} ${number === 1 ? one : many}`;
 
-/** Where an offset in km points to, as a wind. */
+/** The compass direction of an offset in km. */
 export function wind(dx, dy) {
   return WINDS[Math.round((Math.atan2(dy, dx) / (2 * Math.PI)) * 8 + 8) % 8];
 }
 
-/** The epsilon per km of a level in words. */
+/** The epsilon per km of a level: this ratio at so many metres. */
 export const epsilonOf = (ratio, metresApart) => (Math.log(ratio) / metresApart) * 1000;
 
-/** How far apart places are that look alike, in km. */
+/** The distance in km at which a report is at most `ratio` times likelier. */
 export const alikeKm = (ratio, epsilon) => Math.log(ratio) / epsilon;
 
 export function seconds(s) {
