@@ -1,10 +1,10 @@
-/** What was given cannot be used. */
+/** An argument or an option is not valid. */
 export class InputError extends Error {}
-/** A file is not a mechanism, or not one that may be used. */
+/** A file is not a valid mechanism, or a stored ledger is not valid. */
 export class FormatError extends InputError {}
-/** A file claims a privacy that its numbers do not have, or is not the one that was pinned. */
+/** A file claims a privacy that its numbers do not have, or it is not the pinned file. */
 export class GuaranteeError extends FormatError {}
-/** A report would cost more than is left of its budget: nothing was reported. */
+/** A report would cost more than is left of the budget. Nothing was reported. */
 export class BudgetError extends Error {}
 
 export type Outside = "error" | "nearest";
@@ -36,27 +36,27 @@ export interface Certificate {
   quality_loss_km: number | null;
 }
 
-/** A certified mechanism: what is reported from each place, how often, out of 2^63. */
+/** A checked mechanism: how often each output is reported from each place, out of 2^63. */
 export class Mechanism {
   private constructor();
   readonly places: number;
   readonly reports: number;
-  /** Null where none is promised: `certified` is false, and a Reporter refuses it. */
+  /** Null if the mechanism guarantees none: `certified` is false, and a Reporter refuses it. */
   readonly epsilon: number | null;
   /**
-   * "per km", of the plane: per km of the ground epsilon is at most 5 % larger, far less in a city
-   * (docs/limitations.md); or "per unit of its own metric".
+   * "per km" of the plane, or "per unit of its own metric". Per km of the ground, epsilon is at most
+   * 5 % larger, and much less in a city (docs/limitations.md).
    */
   readonly epsilonUnit: string | null;
   readonly certified: boolean;
-  /** What the client has worked out itself; what else a file's certificate claims is not in it. */
+  /** Values that the client has computed. Other claims of the file's certificate are left out. */
   readonly certificate: Readonly<Certificate>;
   /** The digest that `whereish audit` prints. */
   readonly digest: string;
-  /** The public key that has signed it, where one was asked for. */
+  /** The public key that signed the file, if `key` was given. */
   readonly signer: string | null;
   readonly metricDigest: string | null;
-  /** The file holds a prior, which is a map of somebody's life: save it again without it. */
+  /** Whether the file holds a prior, which is personal: save the mechanism again without it. */
   readonly holdsPrior: boolean;
   readonly plane: readonly [number, number] | null;
   readonly cellKm: readonly [number, number] | null;
@@ -67,23 +67,23 @@ export class Mechanism {
   locate(latitude: number, longitude: number): { place: number; snappedKm: number; outside: boolean };
   draw(place: number, bits?: bigint): number;
   report(latitude: number, longitude: number, options?: { outside?: Outside }): Output;
-  /** The radius within which a share of the reports falls, under the file's prior if it has one. */
+  /** The radius in km that holds a share of the reports, for the file's prior if it has one. */
   accuracyKm(share?: number): number;
-  /** How far off a report is on average under the file's prior; null where it holds none. */
+  /** The average distance in km from the true place to a report, for the file's prior, or null. */
   qualityLossKm(): number | null;
 }
 
-/** Other names, and a `sha256` or `key` that is undefined or null, are refused: an InputError. */
+/** An unknown name, or a `sha256` or `key` that is undefined or null, is an InputError. */
 export interface ReadOptions {
-  /** The digest that `whereish audit` prints, if it must be that very file. */
+  /** The digest that `whereish audit` prints. A file with another digest is refused. */
   sha256?: string;
-  /** The Ed25519 public key that must have signed it: 32 bytes, or in hexadecimal or base64. */
+  /** The Ed25519 public key that must have signed the file: 32 bytes, hexadecimal or base64. */
   key?: Uint8Array | ArrayBuffer | string;
-  /** False to say nothing on the console about a file that holds a prior. */
+  /** False for no console warning about a file that holds a prior. */
   warn?: boolean;
 }
 
-/** Read a `.whereish` file and check all of it, every ratio included. */
+/** Read a `.whereish` file and check all of it, including every ratio. */
 export function readMechanism(
   source: ArrayBuffer | ArrayBufferView,
   options?: ReadOptions,
@@ -92,26 +92,26 @@ export function readMechanism(
 export function project(centre: readonly [number, number], lat: number, lon: number): [number, number];
 /** 63 uniform bits from the system's generator. */
 export function randomBits(): bigint;
-/** The radius within which a share of the reports falls (0.95), in km, from the place itself. */
+/** The radius in km around the true place that holds a share (0.95) of the reports. */
 export function accuracyKm(mechanism: Mechanism, share?: number): number;
 
 export interface ReporterTerms {
   period?: Period;
   outside?: Outside;
-  /** Where in the storage the ledger is. */
+  /** The name of the ledger in the storage. */
   key?: string;
   clock?: () => number;
-  /** Where reports already made are kept: "storage" (default), or in this "page" only. */
+  /** Where earlier reports are kept: in "storage" (default), or in this "page" only. */
   remember?: "storage" | "page";
-  /** At least 16 random bytes that name places in the storage; else some that are kept there. */
+  /** At least 16 random bytes, the key of place names in the storage. Default: a stored key. */
   secret?: Uint8Array | string;
 }
 
-/** How many new places a period, or which epsilon: one of them. */
+/** Give either the number of new places per period, or an epsilon per period. */
 export type ReporterOptions = ReporterTerms &
   ({ newPlaces: number; budget?: undefined } | { budget: number; newPlaces?: undefined });
 
-/** Reports within a budget; the same place gets the same report all period. */
+/** Reports within a budget. In one period, the same place gets the same report. */
 export class Reporter {
   constructor(mechanism: Mechanism, storage: Pick<Storage, "getItem" | "setItem">, options: ReporterOptions);
   readonly state: { spent: number; budget: number; period: Period; newPlacesLeft: number };
@@ -125,8 +125,9 @@ export type WrapOptions = ReporterOptions & {
 };
 
 /**
- * Have getCurrentPosition, watchPosition and <geolocation> give reports; returns a function that
- * switches it off. A convenience for a page's author, not a boundary. Here `remember` is "page".
+ * Make getCurrentPosition, watchPosition and <geolocation> return reports. Returns a function that
+ * switches this off. A convenience for the author of a page, not a security boundary. The default
+ * of `remember` is "page" here.
  */
 export function wrapGeolocation(
   navigator: { geolocation: Geolocation },

@@ -1,6 +1,6 @@
-// Whereish in the browser: reads a mechanism and audits it, finds the place that stands for where
-// one is, and draws what to report, by the same integer comparisons as the Python library. The true
-// location goes nowhere but into these functions. No dependency, no build step.
+// Whereish in the browser: reads and audits a mechanism, finds the place nearest to a position, and
+// draws reports by the same integer comparisons as the Python library. The true location is used in
+// these functions only and is never sent. No dependency, no build step.
 
 export { BudgetError, FormatError, GuaranteeError, InputError } from "./whereish/errors.js";
 export { readMechanism } from "./whereish/file.js";

@@ -1,19 +1,19 @@
-// The exact audit, on the device: every ratio of the counts that are sampled. Every rounding is
-// towards refusal. For all places x, o and outputs z it must hold that
+// The exact audit, on the device: it checks every ratio of the counts that are sampled. Every
+// rounding is towards refusal. For all places x, o and outputs z it must hold that
 //
 //     counts[x, z] <= exp(eps d(x, o)) counts[o, z]          and the same with x and o exchanged.
 //
-// eps, the coordinates and the entries of a metric are the numbers that their doubles are. Most
-// ratios have room to spare and pass a comparison of doubles with a margin; all others are
-// decided in integers, against a rational number that is not above exp(eps d). So what passes
-// holds. docs/proofs/audit.md has the argument at length.
+// eps, the coordinates and the entries of a metric are the exact values of their doubles. Most
+// ratios are far below the limit and pass a comparison of doubles with a margin. All others are
+// decided in integers, against a rational number that is not above exp(eps d). So every ratio that
+// passes holds. docs/proofs/audit.md has the full proof.
 import { GuaranteeError } from "./errors.js";
 import { create, F64, floor, I32, lengthOf, now, sqrt, toBigInt, toNumber, U64 } from "./primordials.js";
 
 const F = 192n; // bits after the point
 const ONE = 1n << F;
-const KEPT = 63n; // of them in a comparison, as in the Python library: both decide alike
-// exp(44) > 2^63: no count asks for more than that, unless the other one is zero.
+const KEPT = 63n; // bits kept in a comparison: the same as in the Python library, for the same decisions
+// exp(44) > 2^63: above this exponent a ratio can fail only if the other count is zero.
 const AMPLE = 44;
 const STEP_MS = 100;
 
@@ -32,7 +32,7 @@ function exact(number) {
 }
 
 const shifted = (number, by) => (by >= 0 ? number << toBigInt(by) : number >> toBigInt(-by));
-/** How many binary digits a number has that is not negative. */
+/** The number of binary digits of a non-negative integer. */
 function bitLength(number) {
   if (number === 0n) return 0;
   let step = 1;
@@ -46,14 +46,14 @@ function bitLength(number) {
 function rootDown(number) {
   const drop = bitLength(number) - 100;
   const half = (drop + (drop & 1)) / 2;
-  // A first guess from the leading digits; each of Newton's steps doubles those that are right.
+  // The first guess comes from the leading digits; each Newton step doubles the correct digits.
   let root = shifted(toBigInt(floor(sqrt(toNumber(shifted(number, -2 * half))))) + 1n, half);
   for (let step = 0; step < 3; step++) root = (root + number / root) >> 1n;
   while (root * root > number) root -= 1n;
   return root;
 }
 
-/** Points as integers of one common unit 2^e. */
+/** Coordinates as integers in one common unit 2^e. */
 function onLattice(xy) {
   const length = lengthOf(xy);
   let unit = Infinity;
@@ -62,7 +62,7 @@ function onLattice(xy) {
     if (m !== 0n && e < unit) unit = e;
   }
   if (unit === Infinity) unit = 0;
-  const at = create(null); // by number; a list would grow by what a script can replace
+  const at = create(null); // not an array: a setter on Array.prototype could take its values
   for (let i = 0; i < length; i++) {
     const { m, e } = exact(xy[i]);
     at[i] = m === 0n ? 0n : m << toBigInt(e - unit);
@@ -70,19 +70,19 @@ function onLattice(xy) {
   return { unit, at };
 }
 
-/** ln 2 from above, in units of 2^-F: the sum of 1 / (k 2^k), each term and the rest rounded up. */
+/** An upper bound of ln 2 in units of 2^-F: the sum of 1 / (k 2^k), with every term rounded up. */
 function ln2Up() {
-  let sum = 2n; // what comes after the last term is below 2^-F
+  let sum = 2n; // covers the terms after the last one, which are below 2^-F in total
   for (let k = 1n; k <= F; k++) sum += (ONE >> k) / k + 1n;
   return sum;
 }
 const LN2 = ln2Up();
 
 /**
- * A lower bound of exp(y), y in units of 2^-F: the number `size` 2^(power - KEPT).
+ * A lower bound of exp(y), with y in units of 2^-F: the number `size` 2^(power - KEPT).
  *
- * With y = power ln 2 + r, r is rounded down because ln 2 is rounded up; exp(r) is the 64th power
- * of exp(r / 64), a sum of positive terms of which each is rounded down and the last are left out.
+ * With y = power ln 2 + r, r is rounded down because ln 2 is rounded up. exp(r) is the 64th power of
+ * exp(r / 64), which is a sum of positive terms. Each term is rounded down; the last are left out.
  */
 function expDown(y) {
   const power = y / LN2;
@@ -97,14 +97,14 @@ function expDown(y) {
   return { size: sum >> (F - KEPT), power };
 }
 
-/** The smaller of the two distances that a metric has between two places. */
+/** The smaller of the two entries of a metric for a pair of places. */
 function shorter(metric, n, x, o) {
   const there = metric[x * n + o];
   const back = metric[o * n + x];
   return there < back ? there : back;
 }
 
-/** Make the function (x, o) -> lower bound of exp(eps d), or null where it is ample. */
+/** Returns a function (x, o) -> lower bound of exp(eps d), or null if eps d is at least AMPLE. */
 function exactBounds(epsilon, xy, metric, n) {
   const level = exact(epsilon);
   const { unit, at } = metric ? { unit: 0, at: null } : onLattice(xy);
@@ -132,12 +132,12 @@ TWO_TO[0] = 1;
 for (let k = 1; k <= 64; k++) TWO_TO[k] = 2 * TWO_TO[k - 1];
 
 /**
- * A lower bound of exp(y) for 0 <= y <= 44, by additions and multiplications only: what IEEE 754
- * says of these is all that is assumed (ECMAScript promises nothing of Math.exp).
+ * A lower bound of exp(y) for 0 <= y <= 44, by the basic operations of IEEE 754 only, because
+ * ECMAScript guarantees no accuracy of Math.exp.
  *
  * r = y - k ln 2 has an absolute error below 2^-45 (k <= 63, each operation and the constant to
- * 2^-53); the sum of 18 terms one below 2^-48 relative, the terms left out are below 2^-60 for
- * |r| < 0.7. All of it is far less than the 2^-30 taken off.
+ * 2^-53). The sum of 18 terms has a relative error below 2^-48, and the terms left out are below
+ * 2^-60 for |r| < 0.7. Together this is far less than the factor 1 - 2^-30 at the end.
  */
 function expLow(y) {
   const k = floor(y * 1.4426950408889634);
@@ -148,10 +148,10 @@ function expLow(y) {
 }
 
 /**
- * A lower bound of exp(eps d) in doubles, or 0 where none is sure.
+ * A lower bound of exp(eps d) in doubles, or 0 if none is certain.
  *
- * Differences, squares and their sum are right to 2^-50. The root is taken only if its square says
- * that it is no more than 2^-45 too large. 2^-40 is taken off eps d for all of these.
+ * Differences, squares and their sum have a relative error below 2^-50. The root is used only if
+ * its square shows that it is at most 2^-45 too large. The factor 1 - 2^-40 covers all of these.
  */
 function lowFactor(epsilon, xy, metric, n, x, o) {
   let away;
@@ -171,15 +171,15 @@ function lowFactor(epsilon, xy, metric, n, x, o) {
 // --- the check -----------------------------------------------------------------------------
 
 /**
- * Prepare the check of every ratio, exactly. Returns a function that goes on with it for a tenth of
- * a second: true when all ratios are checked and hold, false when there is more to do. It throws
+ * Prepare the exact check of every ratio. Returns a function that continues the check for 0.1 s. It
+ * returns true when all ratios are checked and hold, and false when there is more to do. It throws
  * GuaranteeError at the first ratio that does not hold.
  *
  * @param counts BigUint64Array, n rows of m, each of which sums to 2^63
- * @param xy Float64Array of n points in the plane; `metric`, n by n, in their place if not null
+ * @param xy Float64Array of n points in the plane; `metric`, n by n, replaces it if not null
  */
 export function ratioCheck(counts, n, m, epsilon, xy, metric) {
-  // Columns of zeros only are private; they are left out of the comparisons.
+  // A column of zeros is private and needs no comparison.
   const used = new I32(m);
   let width = 0;
   for (let z = 0; z < m; z++) {
@@ -194,7 +194,7 @@ export function ratioCheck(counts, n, m, epsilon, xy, metric) {
   const boundOf = exactBounds(epsilon, xy, metric, n);
 
   function checkPair(x, o) {
-    // A count as a double is right to 2^-53, and so is a product: 2^-50 covers all four.
+    // A count as a double has a relative error of 2^-53, and so has a product: 2^-50 covers all four.
     const low = lowFactor(epsilon, xy, metric, n, x, o) * (1 - 2 ** -50);
     let bound;
     for (let u = 0, i = x * width, j = o * width; u < width; u++, i++, j++) {
@@ -221,7 +221,7 @@ export function ratioCheck(counts, n, m, epsilon, xy, metric) {
 
 function refuse(x, o, z, epsilon) {
   throw new GuaranteeError(
-    `not private: place ${x} reports output ${z} more often than epsilon ${epsilon} allows beside place ${o}`,
+    `not private: place ${x} reports output ${z} more often than epsilon ${epsilon} allows compared with place ${o}`,
   );
 }
 

@@ -1,5 +1,5 @@
-// What a mechanism's file must say, as the Python library has it (format/mechanism_file.py): the
-// type, shape and range of everything, and that all of it is about the same places.
+// Checks of a mechanism file, the same as in the Python library (format/mechanism_file.py): the type,
+// shape and range of every value, and that all values are about the same places.
 import { isObject } from "./container.js";
 import { FormatError, GuaranteeError } from "./errors.js";
 import { abs, F64, hypot, I32, isArray, isFinite, keys, lengthOf, sliceText, sortTyped, U64 } from "./primordials.js";
@@ -32,7 +32,7 @@ const CLAIMED_NUMBERS = [
   "quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "rounding_mix", "repair_mix",
   "repair_cost_km", "requested_dilation", "dilation", "seconds",
 ];
-// As every version has written it, and as Python's audit demands it: all of these, no others.
+// The names in a certificate of every version. Python's audit requires exactly these, too.
 const CLAIMS = [
   ...CLAIMED_WORDS, ...CLAIMED_NUMBERS, "versions", "certified", "epsilon", "epsilon_unit", "metric",
   "places", "outputs", "ratios_checked", "worst_slack", "worst_slack_at", "largest_snap_km", "guarantee",
@@ -46,9 +46,9 @@ const isText = (value) => typeof value === "string";
 const isOneOf = (list, name) => !every(list, list.length, (other) => other !== name);
 const isPair = (value) => isArray(value) && value.length === 2 && isNumber(value[0]) && isNumber(value[1]);
 const isSide = (side) => side > 0 && side <= LARGEST;
-const onEarth = (lat, lon) => abs(lat) <= 90 && abs(lon) <= 180; // not so for NaN
+const onEarth = (lat, lon) => abs(lat) <= 90 && abs(lon) <= 180; // false for NaN
 
-/** Whether the first `length` elements of a list or typed array are all as they must be. */
+/** Whether `fits` is true for the first `length` elements of a list or typed array. */
 function every(list, length, fits) {
   for (let i = 0; i < length; i++) if (!fits(list[i], i)) return false;
   return true;
@@ -89,7 +89,7 @@ export function checkNames(arrays, texts) {
   return { n, m };
 }
 
-/** Check the shape of an array, if there is one, and that its numbers are finite. */
+/** Check the shape of an array, if the file has it, and that its numbers are finite. */
 function checkNumbers(arrays, name, rows, columns) {
   const array = arrays[name];
   if (!array) return;
@@ -97,7 +97,7 @@ function checkNumbers(arrays, name, rows, columns) {
   const fits = columns === null ? shape.length === 1 : shape.length === 2 && shape[1] === columns;
   if (!fits || shape[0] !== rows) fail(`${name} must be ${rows}${columns ? ` x ${columns}` : ""} numbers`);
   if (!every(values, count, (number) => abs(number) <= LARGEST)) {
-    fail(`${name} must be finite, and at most ${LARGEST}`); // NaN is not at most anything
+    fail(`${name} must be finite, and at most ${LARGEST}`); // NaN fails, too
   }
 }
 
@@ -115,7 +115,7 @@ export function runningSums(counts, n, m) {
   return sums;
 }
 
-/** Check a set of places: different, and on the earth where the file says that they are. */
+/** Check that places are different, and that their degrees match their plane, if they have one. */
 export function checkPlaces(name, arrays, told) {
   const frame = told[name];
   if (!isObject(frame) || !("plane" in frame) || !("cell_km" in frame)) {
@@ -138,7 +138,7 @@ export function checkPlaces(name, arrays, told) {
       fail(`${name} must be latitude and longitude in degrees, and place ${i / 2} is not`);
     }
     const at = project(plane, latlon[i], latlon[i + 1]);
-    // A millimetre, and one more for each 1,000 km: Vincenty's formulas are not PROJ's.
+    // 1 mm, plus 1 mm per 1,000 km, because Vincenty's formulas and PROJ differ a little.
     const allowed = 1e-6 + 1e-9 * hypot(xy[i], xy[i + 1]);
     if (!(abs(at[0] - xy[i]) < allowed && abs(at[1] - xy[i + 1]) < allowed)) {
       fail(`${name}: degrees and km must be those of the same places`);
@@ -148,7 +148,7 @@ export function checkPlaces(name, arrays, told) {
 }
 
 function checkDifferent(name, xy, count) {
-  // From west to east: a place within a millimetre of another is among its next few.
+  // Sorted from west to east, a place within 1 mm of another is among the next few.
   const n = count / 2;
   const order = new I32(n);
   for (let i = 0; i < n; i++) order[i] = i;
@@ -165,8 +165,8 @@ function checkDifferent(name, xy, count) {
 }
 
 /**
- * Check that kilometres in the plane are those on the ground, up to 5 %: places that lie far from
- * the centre are much further apart in the plane than they are.
+ * Check that distances in the plane are those on the ground up to 5 %. Far from the centre, places
+ * are much further apart in the plane than on the ground.
  */
 export function checkNearCentre(xy) {
   const length = lengthOf(xy);
@@ -180,7 +180,7 @@ export function checkNearCentre(xy) {
   }
 }
 
-/** Check that epsilon is one, or null for a mechanism that promises none. */
+/** Check that epsilon is valid, or null for a mechanism without one. */
 export function checkEpsilon(told) {
   const { epsilon } = told;
   if (epsilon === null) return null;
@@ -219,7 +219,7 @@ export function checkMetric(metric, n) {
   }
 }
 
-/** Check that a prior is one. */
+/** Check that a prior is a probability distribution. */
 export function checkPrior(prior) {
   const n = lengthOf(prior);
   let total = 0;
@@ -229,7 +229,7 @@ export function checkPrior(prior) {
   }
 }
 
-/** Check the arrays of a proof: all of them or none, and of places and outputs that there are. */
+/** Check the arrays of a proof: all or none, with valid indices of places and outputs. */
 export function checkProof(arrays, n, m) {
   if (every(PROOF, PROOF.length, (name) => !arrays[name])) return;
   const most = [m, n, n, Infinity];
@@ -247,7 +247,7 @@ export function checkProof(arrays, n, m) {
   if (rows > m * n * (n - 1) || !different) fail("its proof is not of the form it must be");
 }
 
-/** Check the kinds of what is said about how it was built. */
+/** Check the types in the description of the build. */
 export function checkBuild(build) {
   if (!isObject(build) || !isText(build.method)) fail("build must say a method");
   for (let i = 0; i < BUILD_TEXTS.length; i++) {
@@ -262,7 +262,7 @@ export function checkBuild(build) {
   if (!isArray(notes) || !every(notes, notes.length, isText)) fail("build.notes must be texts");
 }
 
-/** Check the names and kinds of what the certificate says. */
+/** Check the names and types in the certificate. */
 function checkForm(claimed) {
   const names = keys(claimed);
   if (names.length !== CLAIMS.length || !every(CLAIMS, CLAIMS.length, (name) => name in claimed)) {
@@ -290,9 +290,9 @@ function checkForm(claimed) {
 }
 
 /**
- * Check the form of the certificate, and what it claims of all that was worked out here. Words,
- * bounds, the least room in an exponent, and losses of a file without a prior stay claims, which
- * are not shown: `whereish audit` works them out.
+ * Check the form of the certificate, and compare its claims with all values computed here. The other
+ * claims (words, bounds, the worst slack, and losses of a file without a prior) are not checked here
+ * and not shown: `whereish audit` computes them.
  */
 export function checkClaims(claimed, found) {
   checkForm(claimed);
@@ -305,7 +305,7 @@ export function checkClaims(claimed, found) {
         ? abs(said - value) <= 1e-9 * abs(value) + 1e-12
         : said === value;
     if (!agree) {
-      throw new GuaranteeError(`the certificate does not hold: what it says of ${names[i]} is not so`);
+      throw new GuaranteeError(`the certificate does not hold: its ${names[i]} is not the computed one`);
     }
   }
 }

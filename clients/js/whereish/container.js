@@ -1,5 +1,5 @@
-// The container of a mechanism: safetensors, read as strictly as the Python library reads it
-// (format/container.py). Only what that would have written is taken, byte for byte.
+// The container of a mechanism file: safetensors, read as strictly as in the Python library
+// (format/container.py). Only files that the library could have written, byte for byte, are accepted.
 import { FormatError } from "./errors.js";
 import {
   ascii, bufferOf, charCodeAt, charOf, copyBytes, create, F64, has, hex, I32, isArray, isSafeInteger, keys,
@@ -10,12 +10,12 @@ import { joined, sha256 } from "./sha256.js";
 const LONGEST_HEADER = 1 << 20;
 const TYPES = { __proto__: null, U64, F64, I32 };
 const SIZES = { __proto__: null, U64: 8, F64: 8, I32: 4 };
-// Neither the digest nor the signature is part of what is digested.
+// The digest does not cover these fields.
 const BESIDE = { __proto__: null, sha256: true, signature: true, signer: true };
 
 export const isObject = (value) => value !== null && typeof value === "object" && !isArray(value);
 
-/** A JSON value exactly as the library writes it: no spaces, nothing but ASCII. */
+/** A JSON value exactly as the library writes it: no spaces, only ASCII. */
 function canonical(value) {
   if (typeof value === "string") return canonicalText(value);
   if (value === null || typeof value !== "object") return stringify(value);
@@ -46,21 +46,21 @@ function canonicalText(value) {
   return text + sliceText(plain, start);
 }
 
-/** Parse JSON that must be an object; no object in it may name anything twice. */
+/** Parse JSON that must be an object. No object in it may have a name twice. */
 export function parseObject(text, what) {
   let value;
   try {
     value = parse(text);
   } catch {
-    throw new FormatError(`not a mechanism: ${what} is no JSON that can be read`);
+    throw new FormatError(`not a mechanism: ${what} is not valid JSON`);
   }
   if (!isObject(value)) throw new FormatError(`not a mechanism: ${what} must be a JSON object`);
-  // JSON.parse keeps the last of two; another reader may keep the first.
+  // JSON.parse keeps the last of two equal names; another reader may keep the first.
   if (namesTwice(text)) throw new FormatError(`not a mechanism: ${what} names something twice`);
   return withoutPrototypes(value);
 }
 
-/** The same value with objects that inherit nothing: what is missing is not looked up elsewhere. */
+/** The same value with objects that have no prototype, so that nothing is inherited. */
 function withoutPrototypes(value) {
   if (value === null || typeof value !== "object") return value;
   const names = keys(value);
@@ -69,9 +69,9 @@ function withoutPrototypes(value) {
   return made;
 }
 
-/** Whether an object in a JSON text, which can be parsed, names something twice. */
+/** Whether an object in a valid JSON text has a name twice. */
 function namesTwice(text) {
-  let open = null; // the object that we are in: its names, and the one around it
+  let open = null; // the current object: its names, and the object around it
   for (let i = 0; i < text.length; i++) {
     if (text[i] === "{") open = { __proto__: null, names: create(null), around: open };
     else if (text[i] === "}") open = open.around;
@@ -88,7 +88,7 @@ function namesTwice(text) {
   return false;
 }
 
-/** The array that a header describes, which must begin at `start`; its bytes, and where it ends. */
+/** Read the array that a header describes. It must begin at byte `start` of the data. */
 function readArray(name, about, data, start) {
   const wrong = () => new FormatError(`the array ${sliceText(name, 0, 40)} is not described as it must be`);
   if (!isObject(about) || keys(about).length !== 3) throw wrong();
@@ -105,7 +105,7 @@ function readArray(name, about, data, start) {
   if (offsets[0] !== start || offsets[1] !== end || end > lengthOf(data)) {
     throw new FormatError(`the array ${sliceText(name, 0, 40)} is not where it must be in the file`);
   }
-  // A copy: arrays in the file need not begin where their type could.
+  // A copy, because an array in the file may not be aligned for its type.
   const bytes = copyBytes(data, start, end);
   return { __proto__: null, shape, dtype, count, bytes, values: new kind(bufferOf(bytes)), end };
 }
@@ -128,7 +128,7 @@ function split(bytes) {
   return { text, data: copyBytes(bytes, 8 + length, size) };
 }
 
-/** Read a file: its arrays, its texts, and its digest, which is the one in its header. */
+/** Read a file: its arrays, its texts, and its digest, which is checked against the header. */
 export function unpack(bytes) {
   const { text, data } = split(bytes);
   const header = parseObject(text, "its header");

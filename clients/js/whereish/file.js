@@ -1,4 +1,4 @@
-// A mechanism from the bytes of its file, checked before anything is returned.
+// Reads a mechanism from the bytes of its file. Everything is checked before it is returned.
 import { unpack } from "./container.js";
 import { FormatError, GuaranteeError, InputError } from "./errors.js";
 import { checkedMechanism } from "./mechanism.js";
@@ -9,21 +9,21 @@ const OPTIONS = ["sha256", "key", "warn"];
 let warned = false;
 
 /**
- * Read a `.whereish` file and check it: its form, its digest, that every row of counts sums to
- * exactly 2^63, and every ratio of two of them against the epsilon it claims, exactly.
+ * Read a `.whereish` file and check it: its format, its digest, that every row of counts sums to
+ * exactly 2^63, and every ratio of two counts against the claimed epsilon, in exact arithmetic.
  *
- * An option of another name, or a `sha256` or `key` that is undefined or null, is an InputError.
+ * An unknown option, or a `sha256` or `key` that is undefined or null, is an InputError.
  *
- * A file that holds a prior is a map of somebody's life: the console says so, once.
+ * A prior shows how often a person is at each place. If a file holds one, the console warns once.
  *
  * @param source the bytes: an ArrayBuffer or a view of one
- * @param options.sha256 the digest that `whereish audit` prints, if it must be that very file
- * @param options.key the Ed25519 public key that must have signed it (`whereish sign`): 32 bytes,
- *   or those in hexadecimal or base64
- * @param options.warn false to say nothing on the console
+ * @param options.sha256 the digest that `whereish audit` prints; a file with another is refused
+ * @param options.key the Ed25519 public key that must have signed the file (`whereish sign`): 32
+ *   bytes, or these bytes in hexadecimal or base64
+ * @param options.warn false for no warning on the console
  */
 export async function readMechanism(source, options = {}) {
-  const bytes = bytesOf(source); // a copy: what is checked must be what is kept
+  const bytes = bytesOf(source); // a copy: the caller cannot change it after the checks
   if (bytes === null) {
     throw new InputError(
       "readMechanism needs the bytes of a file, an ArrayBuffer or Uint8Array, not a name or an " +
@@ -32,7 +32,7 @@ export async function readMechanism(source, options = {}) {
   }
   const given = optionsOf(options, OPTIONS);
   if (given === null) {
-    throw new InputError("the options of readMechanism must be an object with sha256, key or warn, and no other");
+    throw new InputError("the options of readMechanism must be an object with no other names than sha256, key and warn");
   }
   const key = pinOf(given, "key") === null ? null : publicKey(given.key);
   const said = pinOf(given, "sha256");
@@ -45,15 +45,15 @@ export async function readMechanism(source, options = {}) {
     const file = unpack(bytes);
     if (pinned !== null && file.digest !== pinned) {
       throw new GuaranteeError(
-        "this is not the file that was pinned: its digest is another (it is the one that whereish " +
-          "audit prints, not that of all bytes)",
+        "this is not the pinned file: its digest differs (sha256 must be the digest that whereish " +
+          "audit prints, not the digest of all bytes)",
       );
     }
     const signature = checkSignature(file, key);
     if (signature !== null) await signature.settled;
     const signer = signature === null ? null : signature.signer();
     const goOn = checkedMechanism({ ...file, signer });
-    while ((mechanism = goOn()) === null) await pause(); // a page stays alive meanwhile
+    while ((mechanism = goOn()) === null) await pause(); // so that the page stays responsive
   } catch (wrong) {
     if (wrong instanceof InputError) throw wrong;
     throw new FormatError("not a mechanism: something in it has the wrong type");
@@ -61,18 +61,18 @@ export async function readMechanism(source, options = {}) {
   if (mechanism.holdsPrior && (given.warn ?? true) && !warned) {
     warned = true;
     warn(
-      "whereish: this file holds a prior, which is a map of somebody's life: how often they are " +
-        "where. A page does not need it. Save the mechanism again without it, and serve that.",
+      "whereish: this file holds a prior, which shows how often a person is at each place. A page " +
+        "does not need it. Save the mechanism again without the prior, and serve that file.",
     );
   }
   return mechanism;
 }
 
-/** A pin, or null where none is given. A pin that is there and empty would check nothing. */
+/** A pin, or null if none is given. An empty pin is refused, because it would check nothing. */
 function pinOf(given, name) {
   if (!has(given, name)) return null;
   if ((given[name] ?? null) === null) {
-    throw new InputError(`${name} must be given or left out, got ${given[name]}: nothing would be checked`);
+    throw new InputError(`${name} must have a value or be left out, got ${given[name]}: nothing would be checked`);
   }
   return given[name];
 }

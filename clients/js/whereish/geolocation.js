@@ -1,5 +1,6 @@
-// Reports instead of positions for the callers of navigator.geolocation in one page. A convenience
-// for the page's author, not a boundary: docs/limitations.md lists what a script can still do.
+// Gives reports instead of positions to callers of navigator.geolocation in one page. A convenience
+// for the author of the page, not a security boundary: docs/limitations.md lists what a script can
+// still do.
 import { BudgetError, InputError } from "./errors.js";
 import { Mechanism } from "./mechanism.js";
 import {
@@ -8,7 +9,7 @@ import {
 } from "./primordials.js";
 import { Reporter } from "./reporter.js";
 
-// The getters of a position as they were when this module was loaded.
+// The getters of a position, saved when this module is loaded.
 const coordsOf = reader("GeolocationPosition", "coords");
 const timestampOf = reader("GeolocationPosition", "timestamp");
 const latitudeOf = reader("GeolocationCoordinates", "latitude");
@@ -19,7 +20,7 @@ const NATIVE = globalThis.Geolocation?.prototype;
 const METHODS = ["getCurrentPosition", "watchPosition"];
 const originals = { __proto__: null };
 for (const name of METHODS) originals[name] = NATIVE?.[name];
-// The page's navigator and what it calls its geolocation: a script may put another in their place.
+// The navigator of the page and its geolocation, saved because a script may replace them.
 const PAGE = globalThis.navigator;
 const NAVIGATOR = globalThis.Navigator?.prototype;
 const geolocationOf = NATIVE && getterOf("Navigator", "geolocation");
@@ -37,7 +38,7 @@ function reader(kind, name) {
     try {
       if (getter) return reflectApply(getter, object, []);
     } catch {
-      // Not an object of this browser: a test's.
+      // Not an object of the browser: in a test.
     }
     return object[name];
   };
@@ -45,26 +46,26 @@ function reader(kind, name) {
 
 let pageStorage;
 try {
-  if (NATIVE) pageStorage = globalThis.localStorage; // node's prints a warning when it is read
+  if (NATIVE) pageStorage = globalThis.localStorage; // reading it prints a warning in node
 } catch {
-  // Forbidden here: the caller of wrapGeolocation has to give one.
+  // Storage is blocked: the caller of wrapGeolocation must give a storage.
 }
 const pageOrigin = globalThis.location?.origin ?? "";
 
-// What stands in for a prototype's methods: { active }, which is null while nothing is hidden.
+// By prototype: { active }, the handlers of the replaced methods, or null while switched off.
 const switches = new WeakMap();
 
 /**
- * Replace getCurrentPosition and watchPosition, and what a <geolocation> element finds, so that
- * callers get reports instead of positions: no altitude, heading or speed, and an accuracy that
- * says how far off 95 % of the reports are.
+ * Replace getCurrentPosition, watchPosition and the position of a <geolocation> element, so that
+ * callers get reports instead of positions. A report has no altitude, heading or speed; its
+ * accuracy is the radius in metres that holds 95 % of the reports.
  *
- * The methods are replaced on the prototype, once and for good; the function that is returned
- * turns the replacement off. Reports are remembered in this page only unless options.remember is
- * "storage": what lies in localStorage every script of the page can read and forge.
+ * The methods of the prototype are replaced permanently; the returned function switches the
+ * replacement off. Reports are kept in this page only, unless options.remember is "storage": every
+ * script of the page can read and forge localStorage.
  *
- * @param options.levels per origin: a Mechanism, or "real" or "never"; `mechanism` for all others
- * @returns a function that lets the originals through again
+ * @param options.levels by origin: a Mechanism, "real" or "never"; other origins use `mechanism`
+ * @returns a function that makes the original methods work again
  */
 export function wrapGeolocation(navigator, mechanism, options = {}) {
   const origin = own(options, "origin", pageOrigin);
@@ -91,19 +92,19 @@ export function wrapGeolocation(navigator, mechanism, options = {}) {
 }
 
 /**
- * The geolocation of a navigator. In a browser it is asked for by the browser's own getter: another
- * one that a script has put there, or a navigator that is none, does not count.
+ * The geolocation of a navigator. In a browser it is read with the getter of the browser, so a
+ * replaced geolocation or a fake navigator has no effect.
  */
 function trueGeolocation(navigator) {
   if (!geolocationOf) return navigator?.geolocation;
   try {
-    return reflectApply(geolocationOf, navigator, []); // of this page, or of a frame
+    return reflectApply(geolocationOf, navigator, []); // a navigator of this page, or of a frame
   } catch {
     return reflectApply(geolocationOf, PAGE, []);
   }
 }
 
-/** Make navigator.geolocation the browser's again, with the browser's prototype, and for good. */
+/** Restore navigator.geolocation and its prototype to the browser's, permanently. */
 function fixNavigator(geolocation) {
   if (!deleteProperty(PAGE, "geolocation") || !setPrototypeOf(geolocation, NATIVE)) {
     throw new InputError("navigator.geolocation cannot be replaced: another script has fixed it already");
@@ -111,12 +112,12 @@ function fixNavigator(geolocation) {
   fix(NAVIGATOR, "geolocation", { get: geolocationOf });
 }
 
-/** Replace the methods where they are found, unless they are replaced already. */
+/** Replace the methods on the object that has them, unless that was done before. */
 function replaced(geolocation) {
   const native = geolocationOf !== undefined && geolocation === reflectApply(geolocationOf, PAGE, []);
   const holder = native ? NATIVE : holderOf(geolocation, "getCurrentPosition");
   if (native) fixNavigator(geolocation);
-  // What was put before the prototype's methods would be called instead of ours.
+  // Own properties of the object would be called instead of the replaced methods.
   for (let i = 0; native && i < METHODS.length; i++) {
     if (!deleteProperty(geolocation, METHODS[i])) {
       throw new InputError(`${METHODS[i]} cannot be replaced: another script has fixed it already`);
@@ -184,8 +185,8 @@ function handlers(reporter, accuracy) {
     if (fail !== null && fail !== undefined && typeof fail !== "function") {
       throw new TypeError(`${name} needs a function, or nothing, to call with an error`);
     }
-    // What the real call is asked depends on the page by its patience only: a wish for accuracy
-    // or for a fresh fix is not passed on.
+    // Only the page's timeout is passed on to the real call; its enableHighAccuracy and maximumAge
+    // are not.
     const asked = { __proto__: null, maximumAge: 60_000 };
     const timeout = wishes === null || wishes === undefined ? undefined : wishes.timeout;
     if (timeout !== undefined) asked.timeout = toNumber(timeout);
@@ -198,7 +199,7 @@ function handlers(reporter, accuracy) {
       try {
         told = reportOf(position);
       } catch (wrong) {
-        // Nothing of where one is: neither outside, nor how far.
+        // The message must not depend on the position, not even on whether it is outside.
         refuse(fail, 2, wrong instanceof BudgetError ? "the privacy budget is spent" : "no report");
         return;
       }

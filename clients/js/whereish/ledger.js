@@ -1,6 +1,6 @@
-// What reports have cost, in an object like localStorage, and in memory as long as the page lives:
-// the larger of the two counts, so that an emptied storage gives nothing back before the page is
-// left. No number of a place is in the storage.
+// The ledger: the epsilon spent in a period. It is kept in an object like localStorage and in memory.
+// The larger value of the two counts, so emptying the storage refunds nothing while the page is
+// open. The storage holds no index of a place.
 import { FormatError, InputError } from "./errors.js";
 import {
   ascii, create, fillRandom, floor, getPrototypeOf, has, hex, isArray, isDecimal, isFinite, isHex,
@@ -11,17 +11,17 @@ import { hmac } from "./sha256.js";
 const PERIODS_MS = { __proto__: null, hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
 const VERSION = 2;
 const PLACES_OF_DECIMALS = 30;
-// What another script puts on Storage.prototype later is not asked.
+// Saved now: another script may replace the methods of Storage.prototype later.
 const read = globalThis.Storage?.prototype.getItem;
 const write = globalThis.Storage?.prototype.setItem;
-// Ledgers of this page by storage, then by name: all Reporters of one share it.
+// The ledgers of this page, by storage and then by name. Reporters with the same name share one.
 const memories = new WeakMap();
 
 export const isPeriod = (period) => typeof period === "string" && period in PERIODS_MS;
 
 /**
- * An epsilon in whole units of 10^-30, exactly the decimal number that it is written as: three
- * times 1.07 is 3.21, which sums of doubles are not. What is smaller than a unit is dropped.
+ * An epsilon in integer units of 10^-30. It is exactly the decimal number that is printed for the
+ * double, so three times 1.07 is 3.21; a sum of doubles is not. A rest below one unit is dropped.
  */
 export function units(number) {
   if (!isFinite(number) || !(number >= 0)) throw new InputError("an epsilon must be a positive number");
@@ -44,7 +44,7 @@ export function units(number) {
   return shift >= 0 ? digits * 10n ** toBigInt(shift) : digits / 10n ** toBigInt(-shift);
 }
 
-/** An epsilon of whole units as a number, for people. */
+/** Units as a double, for display. */
 export const fromUnits = (amount) => toNumber(amount) / 1e30;
 
 export class Ledger {
@@ -55,9 +55,9 @@ export class Ledger {
   #clock;
 
   /**
-   * @param terms.period "hour", "day" or "week"; terms.unit what epsilons are per; terms.budget
-   *   units per period; terms.remember "storage" or "page": where reports already made are kept
-   * @param secret bytes that name places in the storage, or null for some that are kept there
+   * @param terms.period "hour", "day" or "week"; terms.unit the unit of epsilon; terms.budget
+   *   units per period; terms.remember "storage" or "page": where earlier reports are kept
+   * @param secret the key of place names in the storage, or null for a key that is stored there
    */
   constructor(storage, name, terms, secret, clock) {
     if (storage === null || (typeof storage !== "object" && typeof storage !== "function")) {
@@ -70,16 +70,16 @@ export class Ledger {
     this.#clock = clock;
   }
 
-  /** What holds now: { number, spent, sticky, key }; throws if there is something else. */
+  /** The current state { number, spent, sticky, key }. Throws if the stored value is no ledger. */
   open() {
     const { period, remember } = this.#terms;
     const time = this.#clock();
-    if (!isFinite(time)) throw new InputError("the clock must say milliseconds since 1970");
+    if (!isFinite(time)) throw new InputError("the clock must return milliseconds since 1970");
     const kept = this.#stored();
     const known = this.#memory();
     this.#checkTerms(kept);
     this.#checkTerms(known);
-    // A clock that was put back does not begin a period anew, nor does a storage that says so.
+    // A clock or a storage that goes back in time does not start a new period.
     let number = floor(time / PERIODS_MS[period]);
     if (known && known.number > number) number = known.number;
     const state = { number, spent: 0n, sticky: create(null), key: null };
@@ -101,13 +101,13 @@ export class Ledger {
     return state;
   }
 
-  /** What a place of a mechanism is called: nobody without the key can tell which it is. */
+  /** The stored name of a place: without the key it does not show which place it is. */
   nameOf(state, mechanism, place) {
     const secret = this.#secret ?? ascii(state.key);
     return sliceText(hex(hmac(secret, ascii(`${sliceText(mechanism.digest, 0, 16)}:${place}`))), 0, 32);
   }
 
-  /** Write what holds; only then may a report be handed over. */
+  /** Store the state. A report may be returned only after this. */
   close(state) {
     const { period, unit, budget, remember } = this.#terms;
     const told = create(null);
@@ -146,14 +146,14 @@ export class Ledger {
     try {
       if (typeof text === "string") told = parse(text);
     } catch {
-      // Said below.
+      // `checkedLedger(null)` is null, and the error is thrown below.
     }
     const found = checkedLedger(told);
     if (!found) {
-      throw new FormatError(`what is stored under ${this.#name} is no ledger: it is left alone`);
+      throw new FormatError(`the value stored under ${this.#name} is not a ledger: it was not changed`);
     }
     if (!found.old) return found;
-    // As version 0.1.0 wrote it: without terms, and places by their numbers.
+    // The format of version 0.1.0: no terms, and places named by their index.
     found.unit = this.#terms.unit;
     found.budget = this.#terms.budget;
     const sticky = create(null);
@@ -171,12 +171,12 @@ export class Ledger {
     if (!found) return;
     const { period, unit, budget } = this.#terms;
     const begin = `the ledger under ${this.#name}`;
-    const end = "give the same, or another name (key) for a ledger that begins anew";
+    const end = "give the same, or give another name (key) to begin a new ledger";
     if (found.period !== period) {
       throw new InputError(`${begin} counts by the ${found.period}, not by the ${period}: ${end}`);
     }
     if (found.unit !== unit) {
-      throw new InputError(`${begin} counts epsilon by another metric, which does not add up: ${end}`);
+      throw new InputError(`${begin} counts epsilon in the unit of another metric: ${end}`);
     }
     if (found.budget !== budget) {
       throw new InputError(
@@ -199,7 +199,7 @@ function takeReports(into, from) {
   for (let i = 0; i < names.length; i++) if (!(names[i] in into)) into[names[i]] = from[names[i]];
 }
 
-/** What was stored with every type checked, or null. */
+/** The stored value with every type checked, or null. */
 function checkedLedger(told) {
   if (told === null || typeof told !== "object") return null;
   const at = (name) => (has(told, name) ? told[name] : undefined);
@@ -223,7 +223,7 @@ function checkedLedger(told) {
   };
 }
 
-/** A place as version 0.1.0 named it: 16 digits of the digest, and its number. */
+/** A place name of version 0.1.0: 16 digits of the digest, a colon, and the index. */
 const isOldName = (name) =>
   isHex(sliceText(name, 0, 16), 16) && name[16] === ":" && isDecimal(sliceText(name, 17), 6);
 

@@ -1,4 +1,4 @@
-// A mechanism: what is reported from each place, how often, and one draw of it.
+// A mechanism: how often each output is reported from each place, and the sampler.
 import { ratioCheck } from "./audit.js";
 import {
   checkBuild, checkClaims, checkEpsilon, checkMetric, checkNames, checkNearCentre, checkPlaces,
@@ -16,12 +16,12 @@ import { sha256 } from "./sha256.js";
 const TOTAL = 1n << 63n;
 const EUCLIDEAN = "Euclidean distance between the places in their plane, in km";
 const GIVEN = "given in the file, for every pair of places";
-// Only this module has it: no other code can make a Mechanism without the checks.
+// Private to this module, so that no other code can make a Mechanism without the checks.
 const CHECKED = Symbol("checked");
 
-/** A certified mechanism: what is reported from each place, how often, out of 2^63. */
+/** A checked mechanism: how often each output is reported from each place, out of 2^63. */
 export class Mechanism {
-  // Declared, so that they are defined here: an assignment would call a setter of Object.prototype.
+  // Declared, because an assignment to an undeclared field could call a setter of Object.prototype.
   places;
   reports;
   epsilon;
@@ -64,7 +64,7 @@ export class Mechanism {
     freeze(this);
   }
 
-  /** How often a place is reported as each output, out of 2^63: a row of the counts. */
+  /** A row of the counts: how often each output is reported from a place, out of 2^63. */
   countsOf(place) {
     const x = this.#index(place);
     const row = [];
@@ -77,7 +77,7 @@ export class Mechanism {
     return z === 0 ? this.#sums[at] : this.#sums[at] - this.#sums[at - 1];
   }
 
-  /** Where an output is: degrees where the places lie on the earth, km in the plane always. */
+  /** The position of an output: km in the plane, and degrees if the places lie on the earth. */
   output(number) {
     if (!isInteger(number) || number < 0 || number >= this.reports) {
       throw new InputError(`an output must be from 0 to ${this.reports - 1}`);
@@ -90,18 +90,18 @@ export class Mechanism {
     };
   }
 
-  /** Where a place is, in km in the plane. */
+  /** The position of a place, in km in the plane. */
   input(place) {
     const i = this.#index(place);
     return [this.#xy[2 * i], this.#xy[2 * i + 1]];
   }
 
-  /** Find the place that stands for a point. Keep what it returns: it is where somebody is. */
+  /** Find the place nearest to a point. The result is a true location: never send it. */
   locate(latitude, longitude) {
     if (!this.plane) throw new InputError("this mechanism's places do not lie on the earth");
     const sane =
       typeof latitude === "number" && typeof longitude === "number" &&
-      abs(latitude) <= 90 && abs(longitude) <= 180; // not so for NaN
+      abs(latitude) <= 90 && abs(longitude) <= 180; // false for NaN
     if (!sane) throw new InputError("a point must be latitude and longitude in degrees");
     const at = project(this.plane, latitude, longitude);
     let place = 0;
@@ -117,8 +117,8 @@ export class Mechanism {
   }
 
   /**
-   * Draw an output for a place from 63 uniform random bits: one more for every running sum that
-   * is not above them. Every comparison is made, whatever is drawn.
+   * Draw an output for a place from 63 uniform random bits: the output is the number of running
+   * sums that are not above them. Every comparison is made, whatever the output is.
    */
   draw(place, bits = randomBits()) {
     if (typeof bits !== "bigint" || bits < 0n || bits >= TOTAL) {
@@ -130,7 +130,7 @@ export class Mechanism {
     return output;
   }
 
-  /** Draw one report of a point. For more than one report use a Reporter. */
+  /** Draw one report of a point. To report more than once, use a Reporter. */
   report(latitude, longitude, options = {}) {
     const found = this.locate(latitude, longitude);
     checkOutside(found, own(options, "outside", "error"), this.reachKm);
@@ -138,8 +138,8 @@ export class Mechanism {
   }
 
   /**
-   * The radius, in km, within which a share of the reports falls: on average over the prior that
-   * the file holds, over all places alike where it holds none.
+   * The radius in km that holds a share of the reports, averaged over the prior in the file, or
+   * over a uniform prior if the file holds none.
    */
   accuracyKm(share = 0.95) {
     if (!(share > 0 && share <= 1)) throw new InputError("share must be above 0 and at most 1");
@@ -169,7 +169,7 @@ export class Mechanism {
     return km;
   }
 
-  /** How far off a report is on average under the prior that the file holds; null without one. */
+  /** The quality loss in km: the average distance to a report, for the file's prior, or null. */
   qualityLossKm() {
     if (!this.#prior) return null;
     let loss = 0;
@@ -205,10 +205,10 @@ export function randomBits() {
   return fillRandom(new U64(1))[0] >> 1n;
 }
 
-/** How far off 95 % of the reports are, in km: see `Mechanism.accuracyKm`. */
+/** The radius in km that holds 95 % of the reports: see `Mechanism.accuracyKm`. */
 export const accuracyKm = (mechanism, share = 0.95) => mechanism.accuracyKm(share);
 
-/** Refuse a point outside the area, unless its nearest place is to stand for it. */
+/** Refuse a point outside the area, unless `outside` is "nearest". */
 export function checkOutside(found, outside, reachKm) {
   if (outside !== "error" && outside !== "nearest") {
     throw new InputError('outside must be "error" or "nearest"');
@@ -219,9 +219,9 @@ export function checkOutside(found, outside, reachKm) {
 }
 
 /**
- * Check all that a file holds but the ratios. Returns a function that goes on with these for a tenth
- * of a second and returns the mechanism once all of them hold, null while there is more to do. No
- * promise is part of the verdict: what `await` gives, a script of the page can replace.
+ * Check everything in a file except the ratios. Returns a function that continues the check of the
+ * ratios for 0.1 s. It returns the mechanism when all ratios hold, and null while there is more to
+ * do. The result does not depend on a promise, because a script could replace what `await` gives.
  */
 export function checkedMechanism({ arrays, texts, digest, signer }) {
   const { n, m } = checkNames(arrays, texts);
@@ -233,7 +233,7 @@ export function checkedMechanism({ arrays, texts, digest, signer }) {
     throw new FormatError("a file must say whether outputs are the inputs");
   }
   const xy = arrays.inputs.values;
-  const same = // in km, in degrees, around the same centre and in cells of the same size
+  const same = // the same km, degrees, centre and cell size
     sameNumbers(arrays.inputs, arrays.outputs) && samePair(inputs.plane, outputs.plane) &&
     samePair(inputs.cell, outputs.cell) && sameNumbers(arrays.inputs_latlon, arrays.outputs_latlon);
   if (told.outputs_are_inputs && !same) {
@@ -256,7 +256,7 @@ export function checkedMechanism({ arrays, texts, digest, signer }) {
   const goOn = epsilon === null ? () => true : ratioCheck(counts, n, m, epsilon, xy, metric);
   const reachKm = inputs.cell ? hypot(inputs.cell[0], inputs.cell[1]) / 2 : furthestNeighbour(xy);
   const unit = epsilon === null ? null : metric ? "per unit of its own metric" : "per km";
-  // What is worked out here, and nothing that is only said in the file.
+  // Only values that are computed here. Claims of the file are left out.
   const checked = {
     certified: epsilon !== null, epsilon, epsilon_unit: unit,
     metric: epsilon === null ? null : metric ? GIVEN : EUCLIDEAN, places: n, outputs: m,
@@ -277,7 +277,7 @@ export function checkedMechanism({ arrays, texts, digest, signer }) {
     const made = new Mechanism(CHECKED, parts);
     checked.quality_loss_km = made.qualityLossKm();
     const found = { ...checked };
-    if (!prior) { // what an older file says of a prior that it does not hold cannot be checked
+    if (!prior) { // claims of an older file about a prior that it does not hold cannot be checked
       delete found.prior_sha256;
       delete found.quality_loss_km;
     }
@@ -287,13 +287,13 @@ export function checkedMechanism({ arrays, texts, digest, signer }) {
   };
 }
 
-/** Whether two pairs of numbers, or null, are the same. */
+/** Whether two pairs of numbers are equal. Both may be null. */
 function samePair(one, other) {
   if (one === null || other === null) return one === other;
   return one[0] === other[0] && one[1] === other[1];
 }
 
-/** Whether two arrays of a file, or none, hold the same numbers. */
+/** Whether two arrays of a file hold the same numbers. Both may be missing. */
 function sameNumbers(one, other) {
   if (!one || !other) return one === other;
   if (one.count !== other.count) return false;

@@ -1,11 +1,11 @@
-// The language's own functions as they were when this module was loaded. Scripts that run later may
-// replace Math.tan, Array.prototype.push or crypto.getRandomValues. All code that accepts a file,
-// handles a position or draws a report uses these. For the same reason that code has
+// The built-in functions, saved when this module is loaded. Scripts that run later may replace
+// Math.tan, Array.prototype.push or crypto.getRandomValues. All code that accepts a file, handles a
+// position or draws a report uses the saved ones. For the same reason that code has
 //   - no [a, b] = c, for-of, or spread of an array: they call Array.prototype[Symbol.iterator],
 //   - no regular expression: it calls RegExp.prototype.exec,
 //   - no .length or .buffer of a typed array: these are getters of its prototype,
 //   - no array that grows by a[i] = v: a setter on Array.prototype would take the value,
-//   - no decision that depends on what `await` gives: it may call Promise.prototype.then.
+//   - no decision that depends on the result of `await`: it may call Promise.prototype.then.
 // clients/js/test/hooks.test.js replaces every function of the language in turn.
 
 const { apply } = Reflect;
@@ -76,7 +76,7 @@ export function bytesOf(source) {
   for (let i = 0; i < bufferSizes.length; i++) {
     let size;
     try {
-      size = bufferSizes[i](source); // throws for everything but such a buffer
+      size = bufferSizes[i](source); // throws if `source` is not such a buffer
     } catch {
       continue;
     }
@@ -91,7 +91,7 @@ export function put(array, i, value) {
 }
 
 const hasOwnProperty = uncurry(Object.prototype.hasOwnProperty);
-/** An object's own property, or what is given instead: never one of Object.prototype. */
+/** An object's own property, or `otherwise`. A property of Object.prototype is never used. */
 export const own = (object, name, otherwise) =>
   object !== null && object !== undefined && hasOwnProperty(object, name)
     ? object[name] ?? otherwise
@@ -100,8 +100,8 @@ export const has = hasOwnProperty;
 
 const ROOT = Object.prototype;
 /**
- * Options by name, each read once: an object's own and inherited ones, but never those of
- * Object.prototype. Returns null where there is one of another name, or this is no object.
+ * Options by name, each read once: own and inherited ones, but never those of Object.prototype.
+ * Returns null if there is an unknown name, or if the argument is not an object.
  */
 export function optionsOf(object, names) {
   if (object === null || typeof object !== "object") return null;
@@ -110,7 +110,7 @@ export function optionsOf(object, names) {
     const here = ownKeys(level);
     for (let i = 0; i < here.length; i++) {
       const name = here[i];
-      let known = level !== object && name === "constructor"; // of a class
+      let known = level !== object && name === "constructor"; // the prototype of a class has it
       for (let j = 0; j < names.length; j++) known ||= names[j] === name;
       if (!known) return null;
       if (name !== "constructor" && !hasOwnProperty(found, name)) found[name] = object[name];
@@ -130,8 +130,8 @@ export function fillRandom(array) {
 const NativePromise = Promise;
 const then = Promise.prototype.then;
 /**
- * What a promise gives, in `state`, once `await state.settled` is over: `ok` is true or false, then
- * there is a `value`. It is set by the promise's own reaction, so a replaced `then` cannot set it.
+ * The result of a promise. After `await state.settled`, `ok` is true and there is a `value`, or `ok`
+ * is false. The saved `then` sets them, so a replaced `then` cannot.
  */
 function outcome(promise) {
   const state = create(null);
@@ -150,15 +150,15 @@ function outcome(promise) {
   return state;
 }
 
-/** Wait a moment, so that a page stays alive. Nothing may depend on how long it was. */
+/** Let other tasks of the page run. Nothing may depend on how long this takes. */
 export const pause = () => new NativePromise((go) => (later ? later(go) : go()));
 
 const subtle = source?.subtle;
 const importKey = subtle?.importKey;
 const verify = subtle?.verify;
 /**
- * Verify an Ed25519 signature by WebCrypto: { settled, done, good, wrong }, to be looked at after
- * `await found.settled`. Null where there is no WebCrypto.
+ * Verify an Ed25519 signature with WebCrypto. The result { settled, done, good, wrong } is valid
+ * after `await found.settled`. Null if there is no WebCrypto.
  */
 export const verifyEd25519 = !subtle
   ? null
@@ -186,7 +186,7 @@ const complain = globalThis.console?.warn;
 export const warn = (text) => complain && apply(complain, globalThis.console, [text]);
 
 const HEX = "0123456789abcdef";
-/** Bytes in hexadecimal digits. */
+/** Bytes as hexadecimal digits. */
 export function hex(bytes) {
   let text = "";
   const length = lengthOf(bytes);
@@ -207,7 +207,7 @@ function digitOf(code) {
   return code >= 97 && code <= 102 ? code - 87 : -1;
 }
 
-/** Whether a value is a text of so many hexadecimal digits, in lower case. */
+/** Whether a value is a string of `length` hexadecimal digits in lower case. */
 export function isHex(text, length) {
   if (typeof text !== "string" || text.length !== length) return false;
   for (let i = 0; i < length; i++) if (digitOf(charCodeAt(text, i)) < 0) return false;
@@ -223,7 +223,7 @@ export function fromHex(text) {
   return bytes;
 }
 
-/** Whether a value is a text of decimal digits, at least one and at most so many. */
+/** Whether a value is a string of 1 to `most` decimal digits. */
 export function isDecimal(text, most) {
   if (typeof text !== "string" || text.length < 1 || text.length > most) return false;
   for (let i = 0; i < text.length; i++) {

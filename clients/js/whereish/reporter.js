@@ -1,13 +1,12 @@
-// Many reports of one person: the same place gets the same report, new places have a budget.
+// Repeated reports of one person: the same place gets the same report, a new place costs epsilon.
 import { BudgetError, FormatError, InputError } from "./errors.js";
 import { fromUnits, isPeriod, Ledger, units } from "./ledger.js";
 import { checkOutside, Mechanism } from "./mechanism.js";
 import { ascii, bytesOf, freeze, isFinite, isSafeInteger, lengthOf, now, own, toBigInt, toNumber } from "./primordials.js";
 
 /**
- * Reports within a budget: the same place gets the same report all period, for nothing; a new
- * place costs epsilon. What was spent is written before a report is handed over, and is never
- * given back.
+ * Reports within a budget. In one period, the same place gets the same report at no cost; a new
+ * place costs epsilon. The cost is stored before the report is returned, and is never refunded.
  *
  * @param storage an object like localStorage: getItem and setItem
  */
@@ -30,7 +29,7 @@ export class Reporter {
       throw new InputError('outside must be "error" or "nearest"');
     }
     const name = own(options, "key", "whereish");
-    if (typeof name !== "string") throw new InputError("key must be the name of the ledger, a text");
+    if (typeof name !== "string") throw new InputError("key must be a string, the name of the ledger");
     const clock = own(options, "clock", now);
     if (typeof clock !== "function") throw new InputError("clock must be a function");
     const remember = own(options, "remember", "storage");
@@ -45,11 +44,11 @@ export class Reporter {
     const metric = mechanism.metricDigest ? ` ${mechanism.metricDigest}` : "";
     const terms = { period, unit: mechanism.epsilonUnit + metric, budget: this.#budget, remember };
     this.#ledger = new Ledger(storage, name, terms, secretOf(options), clock);
-    this.#ledger.open(); // terms that are not the ledger's are refused now
+    this.#ledger.open(); // refuse now if the stored ledger has other terms
     freeze(this);
   }
 
-  /** What has been spent in this period, how much there is, and how many new places are left. */
+  /** The epsilon spent in this period, the budget, and how many new places are left. */
   get state() {
     const { spent } = this.#ledger.open();
     const left = this.#budget > spent ? toNumber((this.#budget - spent) / this.#cost) : 0;
@@ -59,7 +58,7 @@ export class Reporter {
     };
   }
 
-  /** Report a point; throws BudgetError where the budget does not allow it. */
+  /** Report a point. Throws BudgetError if the budget does not allow it. */
   report(latitude, longitude) {
     const found = this.#mechanism.locate(latitude, longitude);
     checkOutside(found, this.#outside, this.#mechanism.reachKm);
@@ -75,7 +74,7 @@ export class Reporter {
     if (state.spent + this.#cost > this.#budget) {
       throw new BudgetError(
         `a report of a new place costs epsilon ${this.#mechanism.epsilon}, and less than that is ` +
-          `left of ${fromUnits(this.#budget)} this ${this.#period}: nothing was reported`,
+          `left of the budget ${fromUnits(this.#budget)} for this ${this.#period}: nothing was reported`,
       );
     }
     const output = this.#mechanism.draw(found.place);
@@ -88,12 +87,12 @@ export class Reporter {
 freeze(Reporter.prototype);
 freeze(Reporter);
 
-/** The budget in units: an epsilon, or so many new places of this mechanism. */
+/** The budget in units, from an epsilon or from a number of new places. */
 function budgetOf(options, cost) {
   const budget = own(options, "budget", null);
   const places = own(options, "newPlaces", null);
   if ((budget === null) === (places === null)) {
-    throw new InputError("give newPlaces, how many new places a period, or budget, an epsilon: one of them");
+    throw new InputError("give newPlaces (new places per period) or budget (epsilon per period): exactly one of them");
   }
   if (places !== null) {
     if (!isSafeInteger(places) || places < 1 || places > 1e9) {
@@ -112,7 +111,7 @@ function secretOf(options) {
   if (secret === null) return null;
   const bytes = typeof secret === "string" ? ascii(secret) : bytesOf(secret);
   if (bytes === null || lengthOf(bytes) < 16) {
-    throw new InputError("secret must be at least 16 random bytes, or as many ASCII letters");
+    throw new InputError("secret must be at least 16 random bytes, or at least 16 ASCII characters");
   }
   return bytes;
 }

@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC (RFC 2104), synchronous: WebCrypto's are not, and the ledger needs
-// the name of a place before a report is handed over.
+// Synchronous SHA-256 (FIPS 180-4) and HMAC (RFC 2104). Those of WebCrypto are asynchronous, and the
+// ledger needs the name of a place before it returns a report.
 import { lengthOf, U8, U32 } from "./primordials.js";
 
 const K = new U32(64);
@@ -27,7 +27,7 @@ function root(value, power) {
   return low;
 }
 
-/** The SHA-256 of bytes, in 32 bytes. */
+/** The SHA-256 digest of bytes: 32 bytes. */
 export function sha256(message) {
   const length = lengthOf(message);
   const rest = length % 64 < 56 ? 64 : 128;
@@ -76,7 +76,7 @@ function block(state, w, bytes, at) {
   state[4] += e; state[5] += f; state[6] += g; state[7] += h;
 }
 
-/** Two arrays of bytes as one. */
+/** Concatenate two arrays of bytes. */
 export function joined(first, second) {
   const start = lengthOf(first);
   const more = lengthOf(second);

@@ -1,4 +1,4 @@
-// Who vouches for a file: an Ed25519 signature of its digest, made by `whereish sign`.
+// The Ed25519 signature of a file's digest, made by `whereish sign`.
 import { FormatError, GuaranteeError, InputError } from "./errors.js";
 import {
   ascii, bytesOf, charCodeAt, fromHex, hex, isHex, lengthOf, toBigInt, toLowerCase, U8, verifyEd25519,
@@ -8,9 +8,9 @@ const P = (1n << 255n) - 19n;
 const DOMAIN = "whereish mechanism signature v1\n";
 
 /**
- * Begin to check that a key has signed a file. Returns null without a key: a signature says nothing
- * then, and only its form is checked. Otherwise `settled` is a promise; after it, `signer` returns
- * the key in hexadecimal digits, or throws if the signature is not one of that key.
+ * Begin to check that a key has signed a file. Without a key, only the form of a signature is
+ * checked, and the result is null. Otherwise `settled` is a promise; after it, `signer` returns the
+ * key in hexadecimal digits, or throws if that key has not signed the file.
  */
 export function checkSignature({ texts, digest }, wanted) {
   const { signature, signer } = texts;
@@ -19,8 +19,8 @@ export function checkSignature({ texts, digest }, wanted) {
   if ((signature === undefined) !== (signer === undefined)) fail("a signature and its signer come together");
   if (wanted === null) return null;
   const name = hex(wanted);
-  if (signature === undefined) throw new GuaranteeError("the file is not signed, and a key was asked for");
-  if (signer !== name) throw new GuaranteeError("the file is signed by another key than was asked for");
+  if (signature === undefined) throw new GuaranteeError("the file is not signed, and a key was given");
+  if (signer !== name) throw new GuaranteeError("the file is signed by another key than the given one");
   if (!verifyEd25519) cannot("there is no WebCrypto here: it needs https or localhost");
   const found = verifyEd25519(wanted, fromHex(signature), ascii(DOMAIN + digest));
   return {
@@ -43,19 +43,19 @@ function cannot(why) {
   throw new InputError(`this runtime cannot check an Ed25519 signature, so the file is refused: ${why}`);
 }
 
-/** The 32 bytes of a public key in any of its forms. */
+/** The 32 bytes of a public key, from bytes, hexadecimal or base64. */
 export function publicKey(key) {
   const bytes = typeof key === "string" ? fromText(key) : bytesOf(key);
   if (bytes === null || lengthOf(bytes) !== 32) {
     throw new InputError("key must be an Ed25519 public key: 32 bytes, or those in hexadecimal or base64");
   }
   if (isSmallOrder(bytes)) {
-    throw new InputError("key must be an Ed25519 public key that whereish sign printed: this one has small order, anybody can sign for it");
+    throw new InputError("key must be an Ed25519 public key that whereish sign printed: this one has small order, so anyone can sign for it");
   }
   return bytes;
 }
 
-/** The bytes of a key in hexadecimal or base64 (either alphabet); null for another text. */
+/** The bytes of a key in hexadecimal or base64 (either alphabet), or null for another string. */
 function fromText(text) {
   if (text.length === 64) {
     const plain = toLowerCase(text);
@@ -87,8 +87,8 @@ function sixBits(code) {
 }
 
 /**
- * Whether 8 times the point is the neutral one: its y is 1 or -1 (order 1, 2), 0 (order 4), or that
- * of a point whose double has y = 0 (order 8). The sign of x does not matter, nor that y is below P.
+ * Whether 8 times the point is the neutral element: its y is 1 or -1 (order 1, 2), 0 (order 4), or
+ * its double has y = 0 (order 8). The sign of x does not matter, and y need not be below P.
  */
 function isSmallOrder(bytes) {
   let y = 0n;
