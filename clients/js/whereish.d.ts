@@ -44,8 +44,8 @@ export class Mechanism {
   /** Null if the mechanism guarantees none: `certified` is false, and a Reporter refuses it. */
   readonly epsilon: number | null;
   /**
-   * "per km" of the plane, or "per unit of its own metric". Per km of the ground, epsilon is at most
-   * 5 % larger, and much less in a city (docs/limitations.md).
+   * "per km" of the plane, or "per unit of its own metric". Per km of the ground, epsilon is at
+   * most 5 % larger, and much less in a city (docs/limitations.md).
    */
   readonly epsilonUnit: string | null;
   readonly certified: boolean;

@@ -12,7 +12,7 @@ import { create, F64, floor, I32, lengthOf, now, sqrt, toBigInt, toNumber, U64 }
 
 const F = 192n; // bits after the point
 const ONE = 1n << F;
-const KEPT = 63n; // bits kept in a comparison: the same as in the Python library, for the same decisions
+const KEPT = 63n; // bits kept in a comparison, as in the Python library: both decide the same
 // exp(44) > 2^63: above this exponent a ratio can fail only if the other count is zero.
 const AMPLE = 44;
 const STEP_MS = 100;
@@ -81,8 +81,8 @@ const LN2 = ln2Up();
 /**
  * A lower bound of exp(y), with y in units of 2^-F: the number `size` 2^(power - KEPT).
  *
- * With y = power ln 2 + r, r is rounded down because ln 2 is rounded up. exp(r) is the 64th power of
- * exp(r / 64), which is a sum of positive terms. Each term is rounded down; the last are left out.
+ * With y = power ln 2 + r, r is rounded down because ln 2 is rounded up. exp(r) is the 64th power
+ * of exp(r / 64), which is a sum of positive terms. Each term is rounded down; the last are left out.
  */
 function expDown(y) {
   const power = y / LN2;
@@ -194,7 +194,7 @@ export function ratioCheck(counts, n, m, epsilon, xy, metric) {
   const boundOf = exactBounds(epsilon, xy, metric, n);
 
   function checkPair(x, o) {
-    // A count as a double has a relative error of 2^-53, and so has a product: 2^-50 covers all four.
+    // A count as a double, and a product, has a relative error of 2^-53: 2^-50 covers all four.
     const low = lowFactor(epsilon, xy, metric, n, x, o) * (1 - 2 ** -50);
     let bound;
     for (let u = 0, i = x * width, j = o * width; u < width; u++, i++, j++) {

@@ -1,5 +1,5 @@
-// Checks of a mechanism file, the same as in the Python library (format/mechanism_file.py): the type,
-// shape and range of every value, and that all values are about the same places.
+// Checks of a mechanism file, the same as in the Python library (format/mechanism_file.py): the
+// type, shape and range of every value, and that all values are about the same places.
 import { isObject } from "./container.js";
 import { FormatError, GuaranteeError } from "./errors.js";
 import { abs, F64, hypot, I32, isArray, isFinite, keys, lengthOf, sliceText, sortTyped, U64 } from "./primordials.js";
@@ -290,9 +290,9 @@ function checkForm(claimed) {
 }
 
 /**
- * Check the form of the certificate, and compare its claims with all values computed here. The other
- * claims (words, bounds, the worst slack, and losses of a file without a prior) are not checked here
- * and not shown: `whereish audit` computes them.
+ * Check the form of the certificate, and compare its claims with all values computed here. The
+ * other claims (words, bounds, the worst slack, and losses of a file without a prior) are not
+ * checked here and not shown: `whereish audit` computes them.
  */
 export function checkClaims(claimed, found) {
   checkForm(claimed);

@@ -1,5 +1,5 @@
 // The container of a mechanism file: safetensors, read as strictly as in the Python library
-// (format/container.py). Only files that the library could have written, byte for byte, are accepted.
+// (format/container.py). It accepts only files that the library could have written, byte for byte.
 import { FormatError } from "./errors.js";
 import {
   ascii, bufferOf, charCodeAt, charOf, copyBytes, create, F64, has, hex, I32, isArray, isSafeInteger, keys,

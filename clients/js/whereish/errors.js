@@ -1,5 +1,5 @@
-// The errors of the client. A message says what must hold and what to do. It never holds a location.
-// Constructors are explicit because a default constructor may call
+// The errors of the client. A message says what must hold and what to do, and never holds a
+// location. Constructors are explicit because a default constructor may call
 // Array.prototype[Symbol.iterator].
 
 /** An argument or an option is not valid. */

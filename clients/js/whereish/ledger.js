@@ -1,5 +1,5 @@
-// The ledger: the epsilon spent in a period. It is kept in an object like localStorage and in memory.
-// The larger value of the two counts, so emptying the storage refunds nothing while the page is
+// The ledger: the epsilon spent in a period. It is kept in an object like localStorage, and in
+// memory. The larger value of the two counts, so emptying the storage refunds nothing while the page is
 // open. The storage holds no index of a place.
 import { FormatError, InputError } from "./errors.js";
 import {

@@ -1,5 +1,5 @@
-// Synchronous SHA-256 (FIPS 180-4) and HMAC (RFC 2104). Those of WebCrypto are asynchronous, and the
-// ledger needs the name of a place before it returns a report.
+// Synchronous SHA-256 (FIPS 180-4) and HMAC (RFC 2104). Those of WebCrypto are asynchronous, and
+// the ledger needs the name of a place before it returns a report.
 import { lengthOf, U8, U32 } from "./primordials.js";
 
 const K = new U32(64);
