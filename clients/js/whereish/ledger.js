@@ -1,6 +1,6 @@
 // The ledger: the epsilon spent in a period. It is kept in an object like localStorage, and in
-// memory. The larger value of the two counts, so emptying the storage refunds nothing while the page is
-// open. The storage holds no index of a place.
+// memory. The larger value of the two counts, so emptying the storage refunds nothing while the
+// page is open. The storage holds no index of a place.
 import { FormatError, InputError } from "./errors.js";
 import {
   ascii, create, fillRandom, floor, getPrototypeOf, has, hex, isArray, isDecimal, isFinite, isHex,
