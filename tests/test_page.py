@@ -412,7 +412,7 @@ def test_the_certificate_and_a_file_that_draws_as_it_says(visit: Visitor, tmp_pa
     seen.page.click("#certificate-open")
     said = seen.text("#certificate")
     for part in (
-        "108,288 ratios", "exact arithmetic", "twice at 0.65 km", "for one report",
+        "108,288 ratios", "exact arithmetic", "twice at 0.65 km", "For one report",
         "two points 100 m apart: at most 4.2 times", "least loss for this prior",
     ):  # fmt: skip
         assert part in said

@@ -65,30 +65,28 @@ function kind(told) {
 
 const short = (number, digits) => String(Number(number.toPrecision(digits)));
 
-/** The guarantee, from what the client has checked. The words of the file are not used. */
+/** The guarantee, from what the client has checked, in the sentences of format/certificate.py. */
 function promised({ epsilon, epsilon_unit: per, places, largest_snap_km: snap }, method) {
   const tells = NO_PRIOR.includes(method) ? [] : [TELLS_PRIOR];
   if (epsilon === null) {
-    return ["This mechanism promises no epsilon: nothing limits what one report reveals.",
+    return ["This mechanism promises no epsilon: nothing limits what one report gives away.",
       ...tells];
   }
   const level = short(epsilon, 6);
   const unit = per === "per km" ? "km" : "units of its metric";
   const words = [
-    `If two of the ${places} places are d ${unit} apart, no report is more than exp(${level} d) ` +
-    "times likelier from one than from the other, whatever an adversary already knows. That is " +
-    `at most twice at ${short(Math.LN2 / epsilon, 3)} ${unit}.`,
+    `Between the ${places} places: from two of them d ${unit} apart no report is more than ` +
+    `exp(${level} d) times likelier from one than from the other, whatever is known already. ` +
+    `That is twice at ${short(Math.LN2 / epsilon, 3)} ${unit}.`,
   ];
   if (per === "per km") {
     const ratio = Math.exp(epsilon * (0.1 + 2 * snap));
     words.push(
-      `A raw point is first moved to its nearest place, at most ${short(snap, 3)} km away inside ` +
-      "the area. So between two raw points d km apart the limit is " +
-      `exp(${level} (d + ${short(2 * snap, 3)})).` +
+      `A raw point is reported as its nearest place, up to ${short(snap, 3)} km away inside the ` +
+      `area: between two raw points d km apart it is exp(${level} (d + ${short(2 * snap, 3)})).` +
       (ratio > 1e6 ? "" : ` For example, two points 100 m apart: at most ${times(ratio, 2)}.`));
   }
-  words.push("The guarantee is for one report. k reports cost k times as much: k epsilon, with " +
-    `epsilon = ${level} ${per}.`);
+  words.push(`For one report. k reports cost k times as much: k epsilon, with epsilon ${level}.`);
   return [...words, ...tells];
 }
 
