@@ -160,7 +160,7 @@ const verify = subtle?.verify;
  * Verify an Ed25519 signature with WebCrypto. The result { settled, done, good, wrong } is valid
  * after `await found.settled`. Null if there is no WebCrypto.
  */
-export const verifyEd25519 = !subtle
+export const verifyEd25519 = typeof verify !== "function" || typeof importKey !== "function"
   ? null
   : (key, signature, message) => {
       const algorithm = { __proto__: null, name: "Ed25519" };

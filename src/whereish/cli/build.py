@@ -119,7 +119,8 @@ def build(
     if picture is not None:
         picture_kind(picture)
     if output.exists() and profile.exists() and output.samefile(profile):
-        raise InputError(f"output must not be what it is built from, got {output} for both")
+        source = "profile" if document is None else "recipe"
+        raise InputError(f"output must not be the {source} itself, got {output} for both")
     if document is None:
         who = read_who(profile, normalise=normalise, user=user)
         public = public_prior(blur_with, who, normalise)
