@@ -56,7 +56,7 @@ _PRIOR = Reader(lambda field, value, earlier: read_prior(field, value, None), pr
 
 
 class BuildOptions(Validated):
-    """How to build a mechanism, whoever it is for. See `BuildSpec`."""
+    """How to build a mechanism, for any person. See `BuildSpec`."""
 
     epsilon_per_km: Annotated[
         float,

@@ -53,7 +53,7 @@ const quiet = { warn: false };
 const pinned = { sha256: other, warn: false };
 const keyed = { key, warn: false };
 
-/** Under a hook: which forged files are taken, and what becomes of the honest one. */
+/** Under a hook: which forged files are accepted, and whether the honest one is. */
 async function judge(verify = false) {
   let wrong = "";
   for (let i = 0; i < forged.length; i++) {
