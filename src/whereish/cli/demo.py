@@ -92,9 +92,10 @@ def _closing(
     say(
         f"A report is {km(loss)} off on average. Planar Laplace noise with the same privacy is "
         f"{km(laplace)} off: knowing where she usually is makes reports {saved(loss, laplace)}. "
-        f"Nothing with this privacy can do better than {km(least)}: that is proved. It took "
-        f"constraints on all {pairs:,} pairs of places; the {edges} pairs of the spanner in the "
-        f"picture would be enough, with reports {km(max(on_spanner - loss, 0.0))} further off."
+        f"Nothing with this privacy can do better than {km(least)}: that is proved. The "
+        f"privacy holds for all {pairs:,} pairs of places; with constraints on only the {edges} "
+        "pairs of the spanner in the picture it holds too, and reports are "
+        f"{km(max(on_spanner - loss, 0.0))} further off."
     )
     say(
         f"Checked: all {ratios:,} ratios of these probabilities, one by one, by code that did not "
