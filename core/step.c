@@ -94,7 +94,7 @@ static void factor_task(void *context, int64_t item, int thread) {
 static void cut_tasks(const solve_t *s, factor_tasks *all) {
     memcpy(all->tasks, s->node, sizeof(node_t) * (size_t)s->nodes);
     all->count = s->nodes;
-    int wanted = s->pool.threads < 2 || s->parts == 1 ? s->nodes : most(PARTS, 4 * s->pool.threads);
+    int wanted = most(PARTS, 4 * s->pool.threads);
     while (all->count < least(wanted, MANY_PARTS)) {
         int widest = 0;
         for (int a = 1; a < all->count; a++)
