@@ -30,7 +30,7 @@ UNITS = ("method.c", "checks.c")  # compiled for each instruction set; method.c 
 ZIGLANG = "ziglang==0.17.0"
 _LONGEST_S = 1200
 _FLAGS = (
-    "-std=c11", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fvisibility=hidden",
+    "-std=gnu11", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fvisibility=hidden",
     "-fno-sanitize=all", "-g0", "-Wall", "-Wextra", "-Wno-unused-function",
 )  # fmt: skip
 _X86 = (("v2", "x86_64_v2"), ("v3", "x86_64_v3"), ("v4", "x86_64_v4"))
