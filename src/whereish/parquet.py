@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from whereish.compressed import most_unpacked, unpacks_to_more
 from whereish.errors import FormatError
+from whereish.lazy import pl
 
 _MAGIC = b"PAR1"
 _DAMAGED = "not a Parquet file, or a damaged one"
@@ -56,8 +57,6 @@ def check_parquet(file: Path, columns: Sequence[str]) -> None:
 @contextmanager
 def reading_parquet() -> Iterator[None]:
     """Turn what polars raises for a file that it cannot read into a FormatError."""
-    import polars as pl
-
     try:
         yield
     except (pl.exceptions.PolarsError, OSError):
@@ -70,8 +69,6 @@ def reading_parquet() -> Iterator[None]:
 
 def _text_bytes(file: Path, columns: Sequence[str], rows: int, most: int) -> int:
     """Return the bytes of all texts in some columns, or of so many that they are too many."""
-    import polars as pl
-
     table = pl.scan_parquet(file, glob=False).select(columns)
     kinds = table.collect_schema()
     lengths = [length for name in columns for length in _lengths(pl.col(name), kinds[name])]
@@ -88,8 +85,6 @@ def _text_bytes(file: Path, columns: Sequence[str], rows: int, most: int) -> int
 
 def _lengths(column: Any, kind: Any) -> Iterator[Any]:
     """Yield the lengths of the texts in a column, and in the lists and records it may hold."""
-    import polars as pl
-
     if kind == pl.String:
         yield column.str.len_bytes()
     elif kind == pl.Binary:

@@ -48,6 +48,14 @@ def _of_places(read: Callable[[str, Any, Places], Any], schema: Callable[[], Sch
     return Reader(checked, schema)
 
 
+def _within(least: float, most: float) -> Any:
+    return Field(ge=least, le=most)
+
+
+def _about(words: str) -> Any:
+    return Field(description=words)
+
+
 def _methods() -> str:
     return "; ".join(f"{name}: {MECHANISMS[name].about}" for name in method_names())
 
@@ -60,63 +68,47 @@ class BuildOptions(Validated):
 
     epsilon_per_km: Annotated[
         float,
-        Field(
-            ge=limits.SMALLEST_EPSILON,
-            le=limits.LARGEST_EPSILON,
-            description="Privacy level: ln(2) / 0.65 means twice as likely, at most, at 650 m.",
-        ),
+        _within(limits.SMALLEST_EPSILON, limits.LARGEST_EPSILON),
+        _about("Privacy level: ln(2) / 0.65 means twice as likely, at most, at 650 m."),
     ]
     dilation: Annotated[
         float,
-        Field(
-            ge=limits.SMALLEST_DILATION,
-            le=limits.LARGEST_DILATION,
-            description="1 is exact; more means fewer constraints and slightly more loss.",
-        ),
+        _within(limits.SMALLEST_DILATION, limits.LARGEST_DILATION),
+        _about("1 is exact; more means fewer constraints and slightly more loss."),
     ] = limits.DILATION
     method: Annotated[str, one_of(method_names, _methods)] = "exact"
     solver: Annotated[
         str,
         one_of(lambda: SOLVERS),
-        Field(description="auto: structured, or highs for the smallest programs."),
+        _about("auto: structured, or highs for the smallest programs."),
     ] = "auto"
     form: Annotated[
         str | None,
         or_none(one_of(lambda: FORMS)),
-        Field(description="Solve the linear program (primal) or its dual; null: the faster one."),
+        _about("Solve the linear program (primal) or its dual; null: the faster one."),
     ] = None
     tolerance: Annotated[
         float,
-        Field(
-            ge=limits.SMALLEST_TOLERANCE,
-            le=limits.LARGEST_TOLERANCE,
-            description="How near to the optimum is near enough, relatively.",
-        ),
+        _within(limits.SMALLEST_TOLERANCE, limits.LARGEST_TOLERANCE),
+        _about("How near to the optimum is near enough, relatively."),
     ] = limits.TOLERANCE
     time_limit_s: Annotated[
         float | None,
-        Field(
-            ge=limits.SHORTEST_S,
-            le=limits.LONGEST_S,
-            description="Seconds to take: then the best so far is what you get.",
-        ),
+        _within(limits.SHORTEST_S, limits.LONGEST_S),
+        _about("Seconds to take: then the best so far is what you get."),
     ] = None
     keep_prior: Annotated[
-        bool,
-        Field(description="Whether the file holds the prior, and what was computed from it."),
+        bool, _about("Whether the file holds the prior, and what was computed from it.")
     ] = False
     prior_blur: Annotated[
         float,
-        Field(
-            ge=0.0,
-            le=1.0,
-            description="Share of a public prior that is mixed in. Not with keep_prior.",
-        ),
+        _within(0.0, 1.0),
+        _about("Share of a public prior that is mixed in. Not with keep_prior."),
     ] = 0.0
     blur_with: Annotated[
         Any,
         or_none(_PRIOR, ("uniform",)),
-        Field(description="The public prior; uniform if null. With prior_blur."),
+        _about("The public prior; uniform if null. With prior_blur."),
     ] = None
 
     @model_validator(mode="after")
@@ -190,30 +182,30 @@ class BuildSpec(BuildOptions):
     places: Annotated[
         Any,
         Reader(lambda field, value, earlier: read_places(field, value), places_schema),
-        Field(description="Where the person may be: in degrees, or in km in a plane."),
+        _about("Where the person may be: in degrees, or in km in a plane."),
     ]
     prior: Annotated[
         Any,
         _of_places(lambda field, value, at: read_prior(field, value, len(at)), prior_schema),
-        Field(
-            description="How likely each place is: as many numbers as places, with sum 1. It is "
-            "never kept longer than the build takes, nor written to a log."
+        _about(
+            "How likely each place is: as many numbers as places, with sum 1. It is never kept "
+            "longer than the build takes, nor written to a log."
         ),
     ]
     privacy_metric: Annotated[
         Any,
         _of_places(read_metric, lambda: metric_schema("privacy")),
-        Field(description="What privacy is measured by; Euclidean distance if null."),
+        _about("What privacy is measured by; Euclidean distance if null."),
     ] = None
     quality_metric: Annotated[
         Any,
         _of_places(read_metric, lambda: metric_schema("quality")),
-        Field(description="What loss is measured by; Euclidean distance if null."),
+        _about("What loss is measured by; Euclidean distance if null."),
     ] = None
     outputs: Annotated[
         Any,
         or_none(_of_places(lambda f, value, at: read_outputs(f, value, len(at)), outputs_schema)),
-        Field(description="Numbers of the places that may be reported; all places if null."),
+        _about("Numbers of the places that may be reported; all places if null."),
     ] = None
 
     @model_validator(mode="after")

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from whereish.errors import InputError, described
+from whereish.lazy import pl
 from whereish.places import Array, Places, as_whole
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import ELSEWHERE, Ids
 from whereish.profiles.visits import ALL_DAY, PERIODS, Step, Visits, in_period
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Periods = Mapping[str, tuple[int, int]]
 _ALL_DAYS = 100_000  # more than any record
@@ -30,8 +27,6 @@ def busiest_window(visits: Visits, days: int = 90) -> Visits:
 
     Of several such windows it is the first. A person with fewer days keeps all.
     """
-    import polars as pl
-
     days = min(as_whole("days", days), _ALL_DAYS)
     visits.check_timed("a window of days")
     traces = visits.traces
@@ -49,8 +44,6 @@ def busiest_window(visits: Visits, days: int = 90) -> Visits:
 
 def inside(visits: Visits, ids: Ids | None = None, name: str = "inside the area") -> Visits:
     """Keep the points in some regions: in these, or in any."""
-    import polars as pl
-
     wanted = pl.col("region") != ELSEWHERE
     if ids is not None:
         wanted = pl.col("region").is_in(pl.Series(ids, dtype=pl.Int64).implode())
@@ -59,8 +52,6 @@ def inside(visits: Visits, ids: Ids | None = None, name: str = "inside the area"
 
 def enough_points(visits: Visits, at_least: int = 20, periods: Periods = PERIODS) -> Visits:
     """Keep people with so many points in every period of the day."""
-    import polars as pl
-
     as_whole("at_least", at_least, 0)
     if not periods:
         raise InputError("periods must name at least one period of the day, got none")
@@ -84,8 +75,6 @@ def region_scores(visits: Visits, top: int = 30) -> pl.DataFrame:
     -------
     ``region``, ``score`` and ``points`` (of all people), the best first.
     """
-    import polars as pl
-
     as_whole("top", top)
     all_points = visits.table.group_by("region").agg(points=pl.len())
     own = visits.table.group_by("user", "region").agg(own=pl.len()).join(all_points, on="region")
@@ -116,8 +105,6 @@ def region_priors(
 
     A period in which somebody has no point there is left out.
     """
-    import polars as pl
-
     index = pl.DataFrame({"region": np.asarray(ids, np.int64), "place": np.arange(len(ids))})
     rows = visits.table.join(index, on="region", how="inner")
     priors: dict[str, dict[str, Array]] = {user: {} for user in visits.users}

@@ -9,6 +9,7 @@ from typing import Any
 
 from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError
+from whereish.lazy import pl
 from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet
 from whereish.profiles.profile import Profile
@@ -65,15 +66,11 @@ class People:
                 yield Person(user, None, str(wrong))
 
     def _scan(self) -> Any:
-        import polars as pl
-
         if self._is_parquet:
             return pl.scan_parquet(self._path, glob=False)
         return pl.scan_csv(self._path, infer_schema=False, glob=False)
 
     def _needed(self) -> Any:
-        import polars as pl
-
         return self._scan().select(self._columns).with_columns(pl.col("user").cast(pl.String))
 
     def _check_table(self) -> None:
@@ -92,8 +89,6 @@ class People:
             raise FormatError(f"{self._path}: {wrong}") from None
 
     def _count_rows(self) -> int:
-        import polars as pl
-
         try:
             self._check_table()
             told = self._needed().select(
@@ -117,8 +112,6 @@ class People:
         return int(people)
 
     def _from_table(self) -> Iterator[Person]:
-        import polars as pl
-
         rest: pl.DataFrame | None = None
         at = 0
         while True:

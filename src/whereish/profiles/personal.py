@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from whereish.errors import InputError, described
+from whereish.lazy import pl
 from whereish.places import Array, Places, as_number, as_whole, euclidean
 from whereish.profiles.area import check_radius, distinct, find_middle, hours_divided, nearby
 from whereish.profiles.cohorts import busiest_window
@@ -44,9 +44,6 @@ from whereish.profiles.visits import (
 from whereish.traces.cleaning import Funnel
 from whereish.traces.held import hold
 from whereish.traces.source import Progress, Traces
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _FINE_KM = CELL_SIZES_M[0] / 1000
 SMOOTH_KM = 0.5
@@ -276,8 +273,6 @@ def _count_one(traces: Traces | pl.DataFrame, regions: Regions, how: CountOption
 
 def _best_size(visits: Visits, cells: SquareCells, places: int) -> Visits:
     """Return the visits to the smallest cells of which some places cover the time well."""
-    import polars as pl
-
     column, row = SquareCells.grid(visits.table["region"].to_numpy())
     nowhere = visits.table["region"].to_numpy() == ELSEWHERE
     for factor in (size // CELL_SIZES_M[0] for size in CELL_SIZES_M):
@@ -298,8 +293,6 @@ def _most_visited(regions: Ids, places: int) -> tuple[Ids, Array]:
 
 def _time_share(visits: Visits, ids: Ids | None) -> float:
     """Return the share of the recorded hours in some regions (None: in any)."""
-    import polars as pl
-
     there = pl.col("region") != ELSEWHERE
     if ids is not None:
         there = pl.col("region").is_in(pl.Series(ids, dtype=pl.Int64).implode())

@@ -12,6 +12,7 @@ import numpy as np
 
 from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError, column_names, described
+from whereish.lazy import pl
 from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet, reading_parquet
 from whereish.places import Array, Places, normalised
@@ -75,8 +76,6 @@ def read_profile(path: str | Path, *, normalise: bool = False, user: str | None 
 
 
 def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
-    import polars as pl
-
     try:
         unpacked_size(file)
         table = pl.read_csv(file.read_bytes(), separator=separator, infer_schema=False)
@@ -92,8 +91,6 @@ def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
 
 def _parquet_columns(file: Path, user: str | None) -> dict[str, list[Any]]:
     """Read what is needed of a Parquet table: these columns, and the rows of one person."""
-    import polars as pl
-
     with reading_parquet():
         table = pl.scan_parquet(file, glob=False)
         names = table.collect_schema().names()

@@ -16,16 +16,14 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from whereish.errors import InputError, described
+from whereish.lazy import pl
 from whereish.profiles.regions import Regions
 from whereish.traces.cache import cached, keep, place_for
 from whereish.traces.cleaning import COLUMNS, Funnel, clean
 from whereish.traces.source import Progress, Traces, check_zone
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ALL_DAY = "all day"
 # From and to which hour on the clock; a period may go over midnight (Section 4).
@@ -119,8 +117,6 @@ class Visits:
 
 def in_period(period: str | tuple[int, int]) -> pl.Expr:
     """Return whether the clock is in a period: from its first hour on, before its last."""
-    import polars as pl
-
     begin, end = as_period(period)
     clock = pl.col("clock")
     if begin < end:
@@ -173,8 +169,6 @@ def count_visits(
     cache
         A folder that only its owner may read; the same traces are not read twice.
     """
-    import polars as pl
-
     check_zone(zone)
     if not isinstance(regions, Regions):
         raise InputError(
@@ -225,7 +219,6 @@ def _points(
     traces: Traces | pl.DataFrame, regions: Regions, zone: str, progress: Progress | None
 ) -> Visits:
     """Count every row once."""
-    import polars as pl
 
     def reduce(batch: pl.DataFrame) -> pl.DataFrame:
         inside = regions.of(batch["lat"].to_numpy(), batch["lon"].to_numpy())
@@ -260,8 +253,6 @@ def _points(
 
 def _checked(table: pl.DataFrame, funnel: Funnel, timed: bool = True) -> pl.DataFrame:
     """Check and clean a table that the caller made."""
-    import polars as pl
-
     if not isinstance(table, pl.DataFrame) or set(COLUMNS) - set(table.columns):
         raise InputError("traces must be Traces, or a polars table with user, time, lat and lon")
     when = table.schema["time"]
@@ -287,8 +278,6 @@ _VISITS, _MOMENTS = ("user", "hour", "wall", "region"), ("user", "step")
 def _reduce(
     regions: Regions, zone: str
 ) -> Callable[[pl.DataFrame], tuple[pl.DataFrame, pl.DataFrame]]:
-    import polars as pl
-
     def reduce(batch: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         inside = regions.of(batch["lat"].to_numpy(), batch["lon"].to_numpy())
         wall = pl.col("time").dt.convert_time_zone(zone).dt.replace_time_zone(None)
@@ -317,21 +306,15 @@ class _Set:
         self._parts.append(part)
         self._rows += len(part)
         if self._rows > _HELD_ROWS and len(self._parts) > 1:
-            import polars as pl
-
             self._parts = [pl.concat(self._parts).unique()]
             self._rows = len(self._parts[0]) // 2  # merge again after as many more
 
     def all(self, columns: tuple[str, ...]) -> pl.DataFrame:
-        import polars as pl
-
         return pl.concat(self._parts).unique().sort(columns)
 
 
 def _begun(steps: pl.DataFrame, zone: str) -> pl.DataFrame:
     """Count the traces that begin each day: those after a pause, and the first."""
-    import polars as pl
-
     pause = pl.col("step").diff().over("user")
     starts = steps.filter(pause.is_null() | (pause > _PAUSE_STEPS))
     moment = pl.from_epoch(pl.col("step") * _STEP_S, time_unit="s").dt.replace_time_zone("UTC")
@@ -344,8 +327,6 @@ def traces_by_file(visits: Visits, traces: Traces) -> Visits:
 
     For `busiest_window`: without this, a pause of 20 minutes ends a trace.
     """
-    import polars as pl
-
     if traces.kind != "geolife":
         raise InputError(f"a file is a trace in GeoLife's tree only, got {traces.kind} traces")
     rows = [(user, file.name.partition(".")[0]) for user, files in traces.groups for file in files]
@@ -378,8 +359,6 @@ def _packed(table: pl.DataFrame, steps: pl.DataFrame, funnel: Funnel, root: Path
 
 def _unpacked(content: bytes, root: Path) -> tuple[pl.DataFrame, pl.DataFrame, Funnel] | None:
     """Return the counts of an archive; None if it is something else."""
-    import polars as pl
-
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             frames = [pl.read_parquet(io.BytesIO(archive.read(n))) for n in ("visits", "steps")]

@@ -13,6 +13,7 @@ import numpy as np
 
 from whereish.errors import InputError, described
 from whereish.files import check_writable, new_folder, write_whole
+from whereish.lazy import pl
 from whereish.profiles.profile import Profile
 from whereish.profiles.tables import CELL_COLUMNS, SUFFIXES, width_degrees
 
@@ -67,8 +68,6 @@ def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
         A new folder, which only its owner may enter, for a file for each person; or a
         ``.parquet`` file, whose column ``user`` names the person of each row.
     """
-    import polars as pl
-
     if not profiles:
         raise InputError("profiles must hold at least one person's, got none")
     check_profiles_target(path)
@@ -116,8 +115,6 @@ def _as_columns(profile: Profile) -> dict[str, Any]:
 
 
 def _content(kind: str, profile: Profile) -> bytes:
-    import polars as pl
-
     if kind == ".geojson":
         return _as_geojson(profile)
     table = pl.DataFrame(_as_columns(profile))

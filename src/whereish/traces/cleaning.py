@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import polars as pl
+from whereish.lazy import pl
 
 COLUMNS = ("user", "time", "lat", "lon")
 _FORMS = (
@@ -73,16 +72,12 @@ class Funnel:
 
 def schema() -> dict[str, Any]:
     """Return the columns of every batch."""
-    import polars as pl
-
     kinds = (pl.String, pl.Datetime("us", "UTC"), pl.Float64, pl.Float64)
     return dict(zip(COLUMNS, kinds, strict=True))
 
 
 def moments(when: pl.Series, zone: str) -> pl.Series:
     """Turn a column of dates or numbers into times."""
-    import polars as pl
-
     if when.dtype.is_numeric():
         return _epochs(when.cast(pl.Float64, strict=False))
     if not isinstance(when.dtype, pl.Datetime):  # a day alone is no time
@@ -100,8 +95,6 @@ def moments(when: pl.Series, zone: str) -> pl.Series:
 
 def _epochs(number: pl.Series) -> pl.Series:
     """Read seconds, milli-, micro- or nanoseconds since 1970: the size tells which."""
-    import polars as pl
-
     size = pl.col("n").abs()
     scale = (
         pl.when(size < 1e11).then(1e6).when(size < 1e14).then(1e3).when(size < 1e17).then(1.0)
@@ -123,8 +116,6 @@ def _placed(wall: pl.Series, zone: str) -> pl.Series:
 
 def read_times(text: pl.Series, zone: str) -> pl.Series:
     """Read times from text: with an offset as they say, without one as in the given zone."""
-    import polars as pl
-
     time = _placed(text.str.to_datetime(_FORMS[0], time_unit="us", strict=False), zone)
     if time.null_count() == text.null_count():
         return time.alias("time")  # nearly always
@@ -167,8 +158,6 @@ def read_times(text: pl.Series, zone: str) -> pl.Series:
 
 def clean(frame: pl.DataFrame, timed: bool = True) -> tuple[pl.DataFrame, Funnel]:
     """Drop and count rows that cannot be used; if not timed, their times do not matter."""
-    import polars as pl
-
     seen = Funnel(rows=len(frame))
     nowhere = (pl.col("lat").abs() < 1e-9) & (pl.col("lon").abs() < 1e-9)
     there = pl.col("lat").is_between(-90, 90) & pl.col("lon").is_between(-180, 180) & ~nowhere
@@ -209,8 +198,6 @@ _WHY = {
 
 def _swapped(judged: pl.DataFrame) -> list[tuple[str, str]]:
     """Find files most of whose rows would be places if latitude were longitude."""
-    import polars as pl
-
     other_way = pl.col("lat").is_between(-180, 180) & pl.col("lon").is_between(-90, 90)
     share = (pl.col("fate").eq(_IMPOSSIBLE) & other_way & pl.col("lat").abs().gt(90)).mean()
     found = judged.group_by("file", maintain_order=True).agg(share=share)

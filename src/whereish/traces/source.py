@@ -17,9 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from whereish.errors import FormatError, InputError, described
+from whereish.lazy import pl
 from whereish.parallel import cores, read_ahead
 from whereish.traces.cleaning import COLUMNS, Funnel, clean, schema
 from whereish.traces.detection import (
@@ -34,9 +35,6 @@ from whereish.traces.detection import (
     whose_file,
 )
 from whereish.traces.readers import KINDS, READERS, Options, Reader, limits
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Made = TypeVar("Made")
 Progress = Callable[[int, int, int], object]
@@ -187,8 +185,6 @@ class Traces:
         self, function: Callable[[pl.DataFrame], Made], user: str | None, files: tuple[Path, ...]
     ) -> Iterator[tuple[Made, Funnel]]:
         """Read the files of a batch, part by part; one that is broken is left out and counted."""
-        import polars as pl
-
         for chunk in batches_of(files):
             there = tuple(file for file in chunk if size_of(file) > 0)
             whole = Funnel(files=len(chunk))
@@ -210,8 +206,6 @@ class Traces:
         self, user: str | None, files: tuple[Path, ...]
     ) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
         """Yield the frames of some files; if one is broken, find out which."""
-        import polars as pl
-
         reader, options = self._reader, self._options(user)
         if len(files) > 1 and not reader.reads_many:
             for file in files:
@@ -239,8 +233,6 @@ class Traces:
             yield None, [(str(file), "damaged") for file in files]
 
     def _whose(self, table: pl.DataFrame) -> pl.DataFrame:
-        import polars as pl
-
         if self.users is not None:
             table = table.filter(pl.col("user").is_in(list(self.users)))
         return table if self.person is None else table.with_columns(user=pl.lit(self.person))
@@ -365,8 +357,6 @@ def _with_columns(traces: Traces) -> Traces:
 def check_zone(zone: str, name: str = "zone") -> str:
     """Check the name of a time zone."""
     from zoneinfo import ZoneInfo
-
-    import polars as pl
 
     try:
         ZoneInfo(zone)

@@ -7,10 +7,11 @@ import io
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from whereish.compressed import check_plain, open_bytes, read_line
 from whereish.errors import FormatError
+from whereish.lazy import pl
 from whereish.traces.cleaning import COLUMNS
 from whereish.traces.readers.columns import Columns, match_columns, plain
 from whereish.traces.readers.reader import Options, first_line, start_of
@@ -23,9 +24,6 @@ from whereish.traces.readers.texts import (
     typed_frames,
     without_cut_off,
 )
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _HEADING_BYTES = 2**16
 
@@ -52,8 +50,6 @@ class Csv(TextReader):
 
     def columns(self, file: Path, options: Options) -> Columns:
         """Find the columns by the heading."""
-        import polars as pl
-
         separator = _separator(file)
         try:
             with open_bytes(file) as stream:
@@ -69,8 +65,6 @@ class Csv(TextReader):
 
     def frames(self, files: Sequence[Path], options: Options) -> Iterator[pl.DataFrame]:
         """Read files with the same heading."""
-        import polars as pl
-
         columns = self.columns(files[0], options)
         raw = scan_csv_files(files, has_header=True, separator=columns.separator)
         named = {"time": pl.lit(None, pl.String)}

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from whereish.errors import FormatError
+from whereish.lazy import pl
 from whereish.parquet import check_parquet
 from whereish.traces.cleaning import moments, read_times
 from whereish.traces.readers import limits
 from whereish.traces.readers.columns import Columns, match_columns
 from whereish.traces.readers.reader import Options, Reader, start_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Parquet(Reader):
@@ -31,8 +29,6 @@ class Parquet(Reader):
 
     def columns(self, file: Path, options: Options) -> Columns:
         """Find the columns by the schema."""
-        import polars as pl
-
         try:
             names = list(pl.scan_parquet(file, glob=False).collect_schema())
         except Exception as wrong:
@@ -41,8 +37,6 @@ class Parquet(Reader):
 
     def frames(self, files: Sequence[Path], options: Options) -> Iterator[pl.DataFrame]:
         """Read a table, some row groups at a time."""
-        import polars as pl
-
         (file,) = files
         columns = self.columns(file, options)
         raw = pl.scan_parquet(file, glob=False)

@@ -10,12 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from whereish.traces.readers.columns import Columns
+from whereish.lazy import pl
+from whereish.traces.readers.columns import Columns
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 

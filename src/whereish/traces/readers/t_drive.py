@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from whereish.lazy import pl
 from whereish.traces.readers.reader import Options, first_line
 from whereish.traces.readers.texts import (
     Line,
@@ -16,9 +17,6 @@ from whereish.traces.readers.texts import (
     typed_frames,
     without_cut_off,
 )
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _FIELDS = ("user", "time", "lon", "lat")
 _LINE = re.compile(rb"\xef?\xbb?\xbf?\s*\d+\s*,\s*\d{4}-\d\d?-\d\d?[ T][\d:]+\s*,[^,]*,[^,]*$")
