@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from whereish.compressed import open_bytes
+from whereish.compressed import UNREADABLE, open_bytes
 from whereish.errors import FormatError, InputError, WhereishError
 from whereish.traces.readers import KINDS, READERS, limits
 
@@ -105,7 +104,7 @@ def recognised(root: Path, kinds: set[str]) -> str:
 def _sniffed(file: Path) -> str:
     """Tell the format of a file by its beginning; "" if no reader recognises it."""
     head = b""
-    with contextlib.suppress(OSError, EOFError, zlib.error), open_bytes(file) as stream:
+    with contextlib.suppress(*UNREADABLE), open_bytes(file) as stream:
         # In small steps: a gzip file that was cut off loses the step in which it ends.
         while len(head) < 1 << 16 and (more := stream.read(512)):
             head += more

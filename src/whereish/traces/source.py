@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from whereish.compressed import UNREADABLE
 from whereish.errors import FormatError, InputError, described
 from whereish.lazy import pl
 from whereish.parallel import cores, read_ahead
@@ -216,7 +216,7 @@ class Traces:
             for frame in reader.frames(files, options) if files else ():
                 given += 1
                 yield frame, []
-        except (pl.exceptions.PolarsError, OSError, EOFError, zlib.error, FormatError) as wrong:
+        except (pl.exceptions.PolarsError, FormatError, *UNREADABLE) as wrong:
             if len(files) > 1 and not given:
                 for file in files:
                     yield from self._unbroken(user, (file,))
@@ -245,7 +245,7 @@ def _slowly(
     try:
         for frame in reader.slow_frames(file, options):
             yield frame, []
-    except (FormatError, OSError, EOFError, zlib.error) as wrong:
+    except (FormatError, *UNREADABLE) as wrong:
         reason = str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
         yield None, [(str(file), reason)]
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from whereish.compressed import check_plain, open_bytes, read_line
+from whereish.compressed import UNREADABLE, check_plain, open_bytes, read_line
 from whereish.errors import FormatError
 from whereish.lazy import pl
 from whereish.traces.cleaning import COLUMNS
@@ -100,6 +99,6 @@ def _separator(file: Path) -> str:
     try:
         with open_bytes(file) as stream:
             heading = stream.readline(10_000)
-    except (OSError, EOFError, zlib.error) as wrong:
+    except UNREADABLE as wrong:
         raise FormatError(type(wrong).__name__) from None
     return max(",;\t", key=lambda mark: heading.count(mark.encode()))

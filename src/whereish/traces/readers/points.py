@@ -6,12 +6,12 @@ format yields points ``(time, lat, lon, line)``; the time is text, or seconds si
 
 from __future__ import annotations
 
-import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from whereish.compressed import UNREADABLE
 from whereish.errors import FormatError
 from whereish.lazy import pl
 from whereish.traces.cleaning import read_times
@@ -39,7 +39,7 @@ class PointReader(Reader):
                 if len(held) == _POINTS_A_FRAME:
                     yield _frame(user, file, held, options.zone)
                     held = []
-        except (FormatError, OSError, EOFError, zlib.error) as wrong:
+        except (FormatError, *UNREADABLE) as wrong:
             broken = wrong
         if held:
             yield _frame(user, file, held, options.zone)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import csv
 import re
-import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from whereish.compressed import open_bytes, read_line, unpacked_size
+from whereish.compressed import UNREADABLE, open_bytes, read_line, unpacked_size
 from whereish.errors import FormatError
 from whereish.lazy import pl
 from whereish.traces.cleaning import COLUMNS, read_times
@@ -65,7 +64,7 @@ class TextReader(Reader):
                     if len(rows) == limits.ROWS_A_FRAME:
                         yield _slow_frame(rows, line.separator, options.zone)
                         rows = []
-        except (OSError, EOFError, zlib.error):
+        except UNREADABLE:
             broken = True
         if rows:
             yield _slow_frame(rows, line.separator, options.zone)
