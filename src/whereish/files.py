@@ -56,11 +56,7 @@ def locate(path: str | Path, *, make: int | None = None) -> Iterator[Target]:
       writable for all: the link is followed, and stays. Any other link is replaced like a file.
 
     Each folder is opened relative to its parent, so that none can be exchanged in between.
-
-    Parameters
-    ----------
-    make
-        The mode of missing folders, which are created; by default they are not.
+    Missing folders are created with the mode ``make``, if that is given.
 
     Raises
     ------
@@ -133,6 +129,11 @@ def _entered(folder: int, name: str) -> int:
     return inner
 
 
+def is_utf8(name: str) -> bool:
+    """Tell whether the name of a file can be written as UTF-8: not all names are text."""
+    return name.isascii() or name == name.encode(errors="replace").decode()
+
+
 def real_path(path: str | Path) -> Path:
     """Return the path that `locate` resolves a name to: one without links."""
     with _located(path) as target:
@@ -154,9 +155,8 @@ def _located(path: str | Path, *, make: int | None = None) -> Iterator[Target]:
         except PermissionError as wrong:
             raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
         except (OSError, ValueError, TypeError):
-            raise InputError(
-                "output must be the name of a file, got one that cannot be used"
-            ) from None
+            message = "output must be the name of a file, got one that cannot be used"
+            raise InputError(message) from None
         yield target
 
 
@@ -164,12 +164,19 @@ def check_writable(path: str | Path) -> None:
     """Raise InputError unless a file can be written there: call it before a long computation."""
     with _located(path) as target:
         _check_target(path, target)
-        try:
+        with _writing(path):
             descriptor, trial = target.temporary()
-        except OSError as wrong:
-            raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
         os.close(descriptor)
         os.unlink(trial, dir_fd=target.folder)
+
+
+@contextlib.contextmanager
+def _writing(path: str | Path) -> Iterator[None]:
+    """Turn an error of the file system into InputError."""
+    try:
+        yield
+    except OSError as wrong:
+        raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
 
 
 def _check_target(path: str | Path, target: Target) -> None:
@@ -185,30 +192,21 @@ def write_whole(path: str | Path, content: bytes, *, private: bool = False) -> N
     """Write a file atomically: a reader sees the old content or the new one.
 
     The bytes go to a temporary file in the same folder, which is synced to disk and renamed.
-    See `locate` for links.
-
-    Parameters
-    ----------
-    private
-        Only the owner may read it.
+    If it is private, only the owner may read it. See `locate` for links.
     """
-    with _located(path) as target:
+    with _located(path) as target, _writing(path):
         _check_target(path, target)
-        temporary = None
+        descriptor, temporary = target.temporary()
         try:
-            descriptor, temporary = target.temporary()
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(content)
                 stream.flush()
                 os.fchmod(stream.fileno(), 0o600 if private else 0o666 & ~_umask())
                 os.fsync(stream.fileno())
             os.replace(temporary, target.name, src_dir_fd=target.folder, dst_dir_fd=target.folder)
-        except BaseException as wrong:
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=target.folder)
-            if isinstance(wrong, OSError):
-                raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=target.folder)
             raise
 
 
@@ -271,10 +269,7 @@ def make_folder(path: str | Path) -> Path:
 def new_folder(path: str | Path, *, private: bool = False) -> Iterator[Path]:
     """Yield a temporary folder to fill; it is renamed to `path` when the block ends without error.
 
-    Parameters
-    ----------
-    private
-        Only the owner may enter it.
+    If it is private, only the owner may enter it.
     """
     try:
         with locate(path, make=0o777) as found:
@@ -288,16 +283,15 @@ def new_folder(path: str | Path, *, private: bool = False) -> Iterator[Path]:
             raise InputError(f"output must be a new or empty folder, got {path}")
         prefix = f".{target.name[:_NAME_BYTES]}."
         temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
-    except (OSError, ValueError, TypeError) as wrong:
-        if isinstance(wrong, InputError):
-            raise
+    except InputError:
+        raise
+    except (OSError, ValueError, TypeError):
         raise InputError(f"output {path} cannot be made a folder") from None
     try:
-        yield temporary
-        temporary.chmod(0o700 if private else 0o777 & ~_umask())
-        os.replace(temporary, target)
-    except OSError as wrong:
-        raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
+        with _writing(path):
+            yield temporary
+            temporary.chmod(0o700 if private else 0o777 & ~_umask())
+            os.replace(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

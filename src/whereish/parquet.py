@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -122,34 +121,23 @@ def _stated(file: Path, columns: frozenset[str]) -> tuple[int, int]:
             if chunk[7] < 0 or packed > end:  # pieces of a file do not overlap
                 raise FormatError(_DAMAGED)
             found = max(chunk[5], 0)
-            for page in _pages(stream, chunk):
+            for count, unpacked in _pages(stream, chunk):
                 pages += 1
-                size += page.bytes
-                found = max(found, page.values)
+                size += unpacked
+                found = max(found, count)
                 if pages > _MOST_PAGES:
                     raise FormatError(_DAMAGED)
             values[name] = values.get(name, 0) + found
     return max(rows, *values.values(), 0), size
 
 
-@dataclass(frozen=True)
-class _Page:
-    """What the header of a page states: its values, and the bytes that they unpack to at most."""
-
-    values: int
-    bytes: int
-
-
-def _pages(stream: IO[bytes], chunk: dict[int, Any]) -> Iterator[_Page]:
-    """Yield the pages of a piece of a column."""
-    at, dictionary = chunk[9], chunk.get(11) or 0
-    if dictionary > 0:
-        if dictionary > at:
-            raise FormatError(_DAMAGED)
-        at = dictionary
-    end = at + chunk[7]
-    if at < 0:
+def _pages(stream: IO[bytes], chunk: dict[int, Any]) -> Iterator[tuple[int, int]]:
+    """Yield what the header of each page states: values, and the bytes they unpack to at most."""
+    data, dictionary = chunk[9], chunk.get(11) or 0
+    at = dictionary if dictionary > 0 else data
+    if not 0 <= at <= data:
         raise FormatError(_DAMAGED)
+    end = at + chunk[7]
     while at < end:
         header, length = _page_header(stream, at)
         unpacked, packed = header[2], header[3]
@@ -159,7 +147,7 @@ def _pages(stream: IO[bytes], chunk: dict[int, Any]) -> Iterator[_Page]:
         values, encoding = about.get(1, 0), about.get(2, about.get(4))
         # Each text may be as long as the whole page.
         often = values if encoding == _DELTA_BYTE_ARRAY else 1
-        yield _Page(values, unpacked * max(1, often))
+        yield values, unpacked * max(1, often)
         at += length + packed
 
 

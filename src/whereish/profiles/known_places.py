@@ -18,7 +18,7 @@ _PAIRS_A_STEP = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class KnownPlaces:
+class KnownPlaces(Regions):
     """Places that are given, numbered as they come.
 
     A point is at the nearest place, in cells' widths and heights where the places are cells; it is
@@ -54,17 +54,7 @@ class KnownPlaces:
 
     def places(self, ids: Ids) -> Places:
         """Return some of the places."""
-        where = self.known
-        latlon = None if where.latlon is None else where.latlon[ids]
-        return Places(where.xy[ids], latlon, where.plane, where.cell_km)
-
-    def shapes(self, ids: Ids) -> list[Any]:
-        """Return nothing: where shapes are known, they are `Districts`."""
-        return []
-
-    def around(self, ids: Ids, count: int) -> Ids:
-        """Return nothing: there are no other places."""
-        return np.empty(0, dtype=np.int64)
+        return self.known.subset(ids)
 
     def recipe(self) -> Any:
         """Return where the places are."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError
+from whereish.files import is_utf8
 from whereish.lazy import pl
 from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet
@@ -91,12 +92,11 @@ class People:
     def _count_rows(self) -> int:
         try:
             self._check_table()
-            told = self._needed().select(
-                pl.col("user").n_unique().alias("people"),
-                pl.col("user").rle_id().max().alias("runs"),
-                pl.col("user").is_null().any().alias("nameless"),
+            user = pl.col("user")
+            counts = self._needed().select(
+                people=user.n_unique(), runs=user.rle_id().max(), nameless=user.is_null().any()
             )
-            people, runs, nameless = told.collect().row(0)
+            people, runs, nameless = counts.collect().row(0)
         except (pl.exceptions.PolarsError, OSError) as wrong:
             raise FormatError(
                 f"profiles must be a Parquet or CSV table, and {self._path} is not one "
@@ -135,21 +135,13 @@ class People:
             return Person(user, None, " ".join(str(wrong).split()))
 
 
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _people_of(folder: Path) -> dict[str, Path]:
     """Return the profiles of a folder by the name of the file; nobody twice."""
     found: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
         if not file.is_file() or file.suffix.lower() not in _FILES or file.name.startswith("."):
             continue
-        if not _is_text(file.name):
+        if not is_utf8(file.name):
             raise InputError(
                 f"profiles must have names in UTF-8, and one in {folder} has none: rename {file!r}"
             )

@@ -15,12 +15,7 @@ from whereish.lazy import pl
 from whereish.places import Array, Places, as_number, as_whole, euclidean
 from whereish.profiles.area import check_radius, distinct, find_middle, hours_divided, nearby
 from whereish.profiles.cohorts import busiest_window
-from whereish.profiles.defaults import (
-    CELL_SIZES_M,
-    COVERAGE,
-    PLACES,
-    RADIUS_KM,
-)
+from whereish.profiles.defaults import CELL_SIZES_M, COVERAGE, PLACES, RADIUS_KM
 from whereish.profiles.known_places import regions_of
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import (

@@ -30,7 +30,7 @@ _HALF = _ROW >> np.int64(1)
 
 @runtime_checkable
 class Regions(Protocol):
-    """The methods of every class of regions."""
+    """The methods of every class of regions. Those that cannot be drawn or extended inherit two."""
 
     def of(self, lat: Array, lon: Array) -> Ids:
         """Return the number of the region each point is in, or `ELSEWHERE`."""
@@ -41,12 +41,12 @@ class Regions(Protocol):
         ...
 
     def shapes(self, ids: Ids) -> list[Any]:
-        """Return regions as shapes (shapely, in degrees)."""
-        ...
+        """Return regions as shapes (shapely, in degrees); none if they are not known."""
+        return []
 
     def around(self, ids: Ids, count: int) -> Ids:
-        """Return up to so many other regions, those next to these first."""
-        ...
+        """Return up to so many other regions, those next to these first; none by default."""
+        return np.empty(0, dtype=np.int64)
 
     def recipe(self) -> Any:
         """Return all parameters of the regions, as JSON: the same recipe, the same regions."""
@@ -80,13 +80,9 @@ class SquareCells:
 
     @classmethod
     def over(
-        cls,
-        south: float,
-        west: float,
-        north: float,
-        east: float,
+        cls, south: float, west: float, north: float, east: float,
         cell_km: tuple[float, float] = PAPER_CELL_KM,
-    ) -> SquareCells:
+    ) -> SquareCells:  # fmt: skip
         """Cover an area, given in degrees: the same cells as `square_grid`.
 
         >>> cells = SquareCells.over(south=48.84, west=2.29, north=48.89, east=2.38)
@@ -104,13 +100,17 @@ class SquareCells:
         near = np.flatnonzero(self._near(lat, lon))
         xy = self.plane.to_xy(np.column_stack([lat[near], lon[near]]))
         column, row = np.floor((xy - self.corner_km) / self.cell_km).astype(np.int64).T
-        inside = np.ones(len(xy), dtype=bool)
-        if self.columns is not None:
-            inside &= (column >= 0) & (column < self.columns)
-        if self.rows is not None:
-            inside &= (row >= 0) & (row < self.rows)
-        found[near] = np.where(inside, self.numbered(column, row), ELSEWHERE)
+        found[near] = np.where(self._fits(column, row), self.numbered(column, row), ELSEWHERE)
         return found
+
+    def _fits(self, column: Ids, row: Ids) -> NDArray[np.bool_]:
+        """Tell which cells there are: all, unless their columns or rows have an end."""
+        fits = np.ones(len(column), dtype=bool)
+        if self.columns is not None:
+            fits &= (column >= 0) & (column < self.columns)
+        if self.rows is not None:
+            fits &= (row >= 0) & (row < self.rows)
+        return fits
 
     def _near(self, lat: Array, lon: Array) -> NDArray[np.bool_]:
         """Tell which points may be in a cell: only those are projected."""
@@ -191,11 +191,7 @@ class SquareCells:
         found: dict[int, None] = {}
         for offset in offsets[order[away[order] <= reach]]:
             column, row = (known + offset).T
-            fits = np.ones(len(column), dtype=bool)
-            if self.columns is not None:
-                fits &= (column >= 0) & (column < self.columns)
-            if self.rows is not None:
-                fits &= (row >= 0) & (row < self.rows)
+            fits = self._fits(column, row)
             for number in self.numbered(column[fits], row[fits]).tolist():
                 if number not in seen:
                     found.setdefault(number)
@@ -250,11 +246,10 @@ class H3Cells:
 
     def around(self, ids: Ids, count: int) -> Ids:
         """Return up to so many other hexagons, ring by ring."""
-        seen, found = {int(i) for i in ids}, list[int]()
+        known, found = {int(i) for i in ids}, list[int]()
         for ring in range(1, count + 2):
-            for cell in sorted({c for i in ids for c in self._h3.grid_disk(int(i), ring)} - seen):
-                seen.add(cell)
-                found.append(cell)
+            disk = {cell for i in known for cell in self._h3.grid_disk(i, ring)}
+            found += sorted(disk.difference(known, found))
             if len(found) >= count:
                 break
         return np.array(found[:count], dtype=np.int64)
@@ -345,7 +340,7 @@ class Districts:
 
 
 @dataclass(frozen=True)
-class DegreeTiles:
+class DegreeTiles(Regions):
     """Tiles of the earth, a hundredth of a degree wide and high: to find the area of a person."""
 
     step: float = 0.01
@@ -364,14 +359,6 @@ class DegreeTiles:
         column, row = SquareCells.grid(ids)
         lat, lon = (row + 0.5) * self.step - 90, (column + 0.5) * self.step - 180
         return np.clip(lat, -90, 90), np.clip(lon, -180, 180)
-
-    def shapes(self, ids: Ids) -> list[Any]:
-        """Return nothing: tiles are not drawn."""
-        return []
-
-    def around(self, ids: Ids, count: int) -> Ids:
-        """Return nothing: tiles are not places of a profile."""
-        return np.empty(0, dtype=np.int64)
 
     def recipe(self) -> Any:
         """Return the size."""

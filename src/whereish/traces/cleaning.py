@@ -14,6 +14,8 @@ _FORMS = (
     "%Y/%m/%d %H:%M", "%Y%m%d %H%M%S",
 )  # fmt: skip
 _OFFSETS = ("%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M%#z", "%Y%m%d %H%M%S%#z")
+_NUMBER = "number"
+_Way = tuple["pl.Series", str, str | None]
 # Receivers that do not know the date report 1980, 1999 or 2000.
 EARLIEST = datetime(2001, 1, 1, tzinfo=UTC)
 _LINES_SHOWN = 5
@@ -116,44 +118,39 @@ def _placed(wall: pl.Series, zone: str) -> pl.Series:
 
 def read_times(text: pl.Series, zone: str) -> pl.Series:
     """Read times from text: with an offset as they say, without one as in the given zone."""
-    time = _placed(text.str.to_datetime(_FORMS[0], time_unit="us", strict=False), zone)
+    time = _parsed(text, _FORMS[0], zone)
     if time.null_count() == text.null_count():
         return time.alias("time")  # nearly always
     text = text.str.strip_chars()
     plain = text.str.replace("T", " ", literal=True)
-    zulu = text.str.ends_with("Z")
-    # Digits only are a number. A date without dashes is tried after that.
-    ways: tuple[str, ...] = (
-        *_FORMS[:-1],
-        "Z",
-        "%+",
-        *_OFFSETS[:-1],
-        "number",
-        _FORMS[-1],
-        _OFFSETS[-1],
-    )
-    if zulu.head(1).any():
-        ways = ("Z", *ways)
-    for way in ways:
-        # Likely forms first: the others are tried only for times that are not read yet.
+    is_zulu = text.str.ends_with("Z")
+    bare = plain.set(~is_zulu, None).str.strip_suffix("Z")
+    zulu: list[_Way] = [(bare, form, "UTC") for form in (_FORMS[1], *_FORMS)]
+    ways: list[_Way] = [
+        *((plain, form, zone) for form in _FORMS[:-1]),
+        *zulu,
+        (text, "%+", None),
+        *((plain, form, None) for form in _OFFSETS[:-1]),
+        # Digits only are a number. A date without dashes is tried after that.
+        (text, _NUMBER, None),
+        (plain, _FORMS[-1], zone),
+        (plain, _OFFSETS[-1], None),
+    ]
+    # Likely forms first: the others are tried only for times that are not read yet.
+    for way in zulu + ways if is_zulu.head(1).any() else ways:
         if time.null_count() == text.null_count():
             break
-        if way == "Z":
-            bare = plain.set(~zulu, None).str.strip_suffix("Z")
-            more = _placed(bare.str.to_datetime(_FORMS[1], time_unit="us", strict=False), "UTC")
-            if more.null_count() > text.null_count():
-                for form in _FORMS:
-                    next_one = bare.str.to_datetime(form, time_unit="us", strict=False)
-                    more = more.zip_with(more.is_not_null(), _placed(next_one, "UTC"))
-        elif way == "%+" or way in _OFFSETS:
-            source = text if way == "%+" else plain
-            more = source.str.to_datetime(way, time_unit="us", strict=False, time_zone="UTC")
-        elif way == "number":
-            more = _epochs(text.cast(pl.Float64, strict=False))
-        else:
-            more = _placed(plain.str.to_datetime(way, time_unit="us", strict=False), zone)
-        time = time.zip_with(time.is_not_null(), more)
+        time = time.zip_with(time.is_not_null(), _parsed(*way))
     return time.alias("time")
+
+
+def _parsed(text: pl.Series, form: str, zone: str | None) -> pl.Series:
+    """Read times of one form; without a zone, they have an offset or are numbers."""
+    if form == _NUMBER:
+        return _epochs(text.cast(pl.Float64, strict=False))
+    if zone is not None:
+        return _placed(text.str.to_datetime(form, time_unit="us", strict=False), zone)
+    return text.str.to_datetime(form, time_unit="us", strict=False, time_zone="UTC")
 
 
 def clean(frame: pl.DataFrame, timed: bool = True) -> tuple[pl.DataFrame, Funnel]:

@@ -22,18 +22,8 @@ from whereish.compressed import UNREADABLE
 from whereish.errors import FormatError, InputError, described
 from whereish.lazy import pl
 from whereish.parallel import cores, read_ahead
+from whereish.traces import detection
 from whereish.traces.cleaning import COLUMNS, Funnel, clean, schema
-from whereish.traces.detection import (
-    FILES_A_BATCH,
-    batches_of,
-    grouped,
-    kind_of,
-    kinds_by_name,
-    listed,
-    recognised,
-    size_of,
-    whose_file,
-)
 from whereish.traces.readers import KINDS, READERS, Options, Reader, limits
 
 Made = TypeVar("Made")
@@ -92,7 +82,7 @@ class Traces:
             return self._reader.names_people
         first: FormatError | None = None
         found = []
-        for file in self.files[:FILES_A_BATCH]:
+        for file in self.files[: detection.FILES_A_BATCH]:
             try:
                 columns = self._reader.columns(file, self._options(None))
                 found.append(columns.user is not None)
@@ -108,7 +98,7 @@ class Traces:
 
     def _options(self, user: str | None) -> Options:
         """Return how files are read; where their folder names no user, their names do."""
-        owner = partial(whose_file, self.root) if user is None else lambda _: user
+        owner = partial(detection.whose_file, self.root) if user is None else lambda _: user
         return Options(self.zone, self.columns, self.timed, owner)
 
     def batches(
@@ -155,38 +145,27 @@ class Traces:
     def digest(self) -> str:
         """Return a digest of the content of all files, and of how they are read."""
 
-        def one(file: Path) -> bytes:
-            content = hashlib.blake2b(digest_size=20)
-            try:
-                with file.open("rb") as stream:
-                    while chunk := stream.read(1 << 20):
-                        content.update(chunk)
-            except OSError as wrong:
-                return type(wrong).__name__.encode()
-            return content.digest()
+        def one(group: tuple[str | None, tuple[Path, ...]]) -> bytes:
+            user, files = group
+            inside = (f.relative_to(self.root) if f.is_relative_to(self.root) else f for f in files)
+            names = [str(file) for file in inside]
+            return json.dumps([user, names]).encode() + b"".join(map(_digest, files))
 
         users = None if self.users is None else sorted(self.users)
         how = [self.kind, self.columns, self.zone, self.person, users, self.strict]
         how += [] if self.timed else ["untimed"]
         digest = hashlib.blake2b(json.dumps(how).encode(), digest_size=20)
         with ThreadPoolExecutor(cores()) as pool:
-            for (user, files), digests in zip(
-                self.groups, pool.map(lambda group: [one(f) for f in group[1]], self.groups),
-                strict=True,
-            ):  # fmt: skip
-                names = [str(self._name(file)) for file in files]
-                digest.update(json.dumps([user, names]).encode() + b"".join(digests))
+            for part in pool.map(one, self.groups):
+                digest.update(part)
         return digest.hexdigest()
-
-    def _name(self, file: Path) -> Path:
-        return file.relative_to(self.root) if file.is_relative_to(self.root) else file
 
     def _read(
         self, function: Callable[[pl.DataFrame], Made], user: str | None, files: tuple[Path, ...]
     ) -> Iterator[tuple[Made, Funnel]]:
         """Read the files of a batch, part by part; one that is broken is left out and counted."""
-        for chunk in batches_of(files):
-            there = tuple(file for file in chunk if size_of(file) > 0)
+        for chunk in detection.batches_of(files):
+            there = tuple(file for file in chunk if detection.size_of(file) > 0)
             whole = Funnel(files=len(chunk))
             tables = []
             for frame, broken in self._unbroken(user, there):
@@ -236,6 +215,14 @@ class Traces:
         if self.users is not None:
             table = table.filter(pl.col("user").is_in(list(self.users)))
         return table if self.person is None else table.with_columns(user=pl.lit(self.person))
+
+
+def _digest(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, partial(hashlib.blake2b, digest_size=20)).digest()
+    except OSError as wrong:
+        return type(wrong).__name__.encode()
 
 
 def _slowly(
@@ -300,34 +287,29 @@ def open_traces(
     if set(named) - set(COLUMNS):
         raise InputError(f"columns must name some of {', '.join(COLUMNS)}, got {', '.join(named)}")
     root = Path(path)
-    files, unnamed = listed(root)
-    kinds = {file: kind_of(file, alone=len(files) == 1) for file in files}
-    found = kind or recognised(root, set(kinds.values()))
+    files, unnamed = detection.listed(root)
+    kinds = {file: detection.kind_of(file, alone=len(files) == 1) for file in files}
+    found = kind or detection.recognised(root, set(kinds.values()))
     chosen = files
     if len(files) > 1:
         chosen = [file for file in files if _fits(file, kinds[file], found, named=bool(kind))]
     if not chosen:
         raise FormatError(f"{root} has no {found} traces")
-    if users is not None and (
-        isinstance(users, str)
-        or not isinstance(users, Collection)
-        or not all(isinstance(user, str) for user in users)
-    ):
+    are_names = isinstance(users, Collection) and all(isinstance(user, str) for user in users)
+    if users is not None and (isinstance(users, str) or not are_names):
         raise InputError(f"users must be a list of names, got {described(users)}")
     some = None if users is None else frozenset(users)
     base = root if root.is_dir() else root.parent
     taken = set(chosen)
     left_out = dict(Counter(k for f, k in kinds.items() if k in KINDS and f not in taken))
     traces = Traces(
-        found, grouped(found, chosen, some), named or None,
+        found, detection.grouped(found, chosen, some), named or None,
         check_zone(zone or READERS[found].zone, "the zone of the files' clock"), person,
         some, strict, base, left_out, unnamed,
     )  # fmt: skip
     if not traces.groups:
         raise InputError(f"users must be among the people of {root}, got {', '.join(some or [])}")
-    if READERS[found].has_columns:
-        return _with_columns(traces)
-    return traces
+    return _with_columns(traces) if READERS[found].has_columns else traces
 
 
 def _fits(file: Path, kind: str, wanted: str, *, named: bool) -> bool:
@@ -337,7 +319,7 @@ def _fits(file: Path, kind: str, wanted: str, *, named: bool) -> bool:
     """
     if kind:
         return kind == wanted
-    by_name = kinds_by_name(file)
+    by_name = detection.kinds_by_name(file)
     return wanted in by_name if named else by_name == (wanted,)
 
 

@@ -12,17 +12,10 @@ from whereish.compressed import UNREADABLE, check_plain, open_bytes, read_line
 from whereish.errors import FormatError
 from whereish.lazy import pl
 from whereish.traces.cleaning import COLUMNS
+from whereish.traces.readers import texts
 from whereish.traces.readers.columns import Columns, match_columns, plain
 from whereish.traces.readers.reader import Options, first_line, start_of
-from whereish.traces.readers.texts import (
-    FILE,
-    LINE,
-    Line,
-    TextReader,
-    scan_csv_files,
-    typed_frames,
-    without_cut_off,
-)
+from whereish.traces.readers.texts import Line, TextReader
 
 _HEADING_BYTES = 2**16
 
@@ -65,19 +58,20 @@ class Csv(TextReader):
     def frames(self, files: Sequence[Path], options: Options) -> Iterator[pl.DataFrame]:
         """Read files with the same heading."""
         columns = self.columns(files[0], options)
-        raw = scan_csv_files(files, has_header=True, separator=columns.separator)
+        raw = texts.scan_csv_files(files, has_header=True, separator=columns.separator)
         named = {"time": pl.lit(None, pl.String)}
         named |= {column: pl.col(name) for column, name in columns.named.items()}
         if columns.user is None and len(files) == 1:
             named["user"] = pl.lit(options.owner(files[0]))  # streams; a look-up would not
         elif columns.user is None:
-            named["user"] = pl.col(FILE).replace_strict({str(f): options.owner(f) for f in files})
-        empty = pl.all_horizontal(pl.all().exclude(FILE, LINE).is_null())
+            owners = {str(file): options.owner(file) for file in files}
+            named["user"] = pl.col(texts.FILE).replace_strict(owners)
+        empty = pl.all_horizontal(pl.all().exclude(texts.FILE, texts.LINE).is_null())
         if columns.separator == ";":  # then numbers have decimal commas
             named |= {c: named[c].str.replace(",", ".", literal=True) for c in ("lat", "lon")}
-        rows = raw.select(FILE, LINE, **named, blank=empty)
-        frames = typed_frames(rows, files, 2, options.zone)
-        yield from without_cut_off(frames, files) if columns.coordinate_last else frames
+        rows = raw.select(texts.FILE, texts.LINE, **named, blank=empty)
+        frames = texts.typed_frames(rows, files, 2, options.zone)
+        yield from texts.without_cut_off(frames, files) if columns.coordinate_last else frames
 
     def line(self, file: Path, options: Options) -> Line:
         """Return how a line is read: by the places of the columns in the heading."""
