@@ -88,12 +88,8 @@ def unpacked_size(file: Path) -> int:
     """Return the unpacked size of a text in bytes, after checking that it is within the limits.
 
     Call it before a reader that decompresses without a limit. The text is streamed, not stored.
-
-    Raises
-    ------
-    FormatError
-        If it unpacks beyond the limit, has a line longer than `LONGEST_LINE`, or is compressed by
-        another program than gzip.
+    It raises FormatError if the text unpacks beyond the limit, has a line longer than
+    `LONGEST_LINE`, or is compressed by another program than gzip.
     """
     with file.open("rb") as raw:
         begin = raw.read(4)

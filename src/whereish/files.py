@@ -56,14 +56,8 @@ def locate(path: str | Path, *, make: int | None = None) -> Iterator[Target]:
       writable for all: the link is followed, and stays. Any other link is replaced like a file.
 
     Each folder is opened relative to its parent, so that none can be exchanged in between.
-    Missing folders are created with the mode ``make``, if that is given.
-
-    Raises
-    ------
-    InputError
-        If a folder on the way is a link that is not followed.
-    OSError, ValueError
-        If there is no such folder.
+    Missing folders are created with the mode ``make``, if that is given. A link that is not
+    followed raises InputError, a folder that is missing OSError or ValueError.
     """
     absolute = Path(os.path.abspath("."), path) if not Path(path).is_absolute() else Path(path)
     left, real, hops = list(absolute.parts[1:]), Path(absolute.anchor), 0

@@ -215,7 +215,7 @@ class BuildSpec(BuildOptions):
             "privacy_metric": None if mechanism.is_per_km else mechanism.privacy_metric,
             "outputs": None if same else _numbers_of(mechanism.outputs, mechanism.inputs),
         }
-        return cls(**{name: value for name, value in fields.items() if value is not None})
+        return cls.from_document({n: value for n, value in fields.items() if value is not None})
 
     @property
     def built_for(self) -> Array:

@@ -54,7 +54,7 @@ class KnownPlaces(Regions):
 
     def places(self, ids: Ids) -> Places:
         """Return some of the places."""
-        return self.known.subset(ids)
+        return self.known.subset(ids.tolist())
 
     def recipe(self) -> Any:
         """Return where the places are."""

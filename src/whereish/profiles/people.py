@@ -14,7 +14,13 @@ from whereish.lazy import pl
 from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet
 from whereish.profiles.profile import Profile
-from whereish.profiles.tables import NEEDED, coordinate_columns, from_columns, read_profile
+from whereish.profiles.tables import (
+    NEEDED,
+    coordinate_columns,
+    from_columns,
+    one_line,
+    read_profile,
+)
 
 _FILES = (".csv", ".tsv", ".json", ".geojson", ".parquet", ".pq")
 _ROWS = 200_000
@@ -32,13 +38,8 @@ class Person:
 class People:
     """The people of a folder of profiles, or of a table with a column ``user``.
 
-    What can be wrong with all of it is found when it is opened; what is wrong with one person's
-    profile is theirs alone.
-
-    Raises
-    ------
-    InputError
-        If there is nobody, or somebody twice.
+    What can be wrong with all of it is found when it is opened: InputError if there is nobody, or
+    somebody twice. What is wrong with one person's profile is theirs alone.
     """
 
     def __init__(self, path: str | Path, *, normalise: bool = False) -> None:
@@ -132,7 +133,7 @@ class People:
         try:
             return Person(user, from_columns(columns, self._normalise))
         except InputError as wrong:
-            return Person(user, None, " ".join(str(wrong).split()))
+            return Person(user, None, one_line(wrong))
 
 
 def _people_of(folder: Path) -> dict[str, Path]:

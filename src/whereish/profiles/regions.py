@@ -291,12 +291,11 @@ class Districts:
             sound = region.geom_type in ("Polygon", "MultiPolygon") and region.is_valid
             if not sound or region.is_empty:
                 raise FormatError(f"districts {file}: feature {number} must be a valid polygon")
-            for part in getattr(region, "geoms", [region]):
-                if part.bounds[2] - part.bounds[0] > 180:
-                    raise FormatError(
-                        f"districts {file}: feature {number} spans more than 180 degrees of "
-                        "longitude: where it crosses the date line, split it there (RFC 7946)"
-                    )
+            if crosses_date_line(region):
+                raise FormatError(
+                    f"districts {file}: feature {number} spans more than 180 degrees of "
+                    "longitude: where it crosses the date line, split it there (RFC 7946)"
+                )
         if not found:
             raise FormatError(f"districts {file} has no feature")
         return cls(tuple(found))
@@ -363,6 +362,12 @@ class DegreeTiles(Regions):
     def recipe(self) -> Any:
         """Return the size."""
         return ["degrees", self.step]
+
+
+def crosses_date_line(region: Any) -> bool:
+    """Tell whether a part of a shape spans more than 180 degrees of longitude."""
+    bounds = [part.bounds for part in getattr(region, "geoms", [region])]
+    return any(east - west > 180 for west, _, east, _ in bounds)
 
 
 def as_cell_km(value: Any) -> tuple[float, float]:

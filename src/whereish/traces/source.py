@@ -36,20 +36,10 @@ class Traces:
 
     Attributes
     ----------
-    kind
-        One of `KINDS`.
+    kind, columns, zone, person, users, strict
+        As in `open_traces`, which finds the format and the zone where they are not given.
     groups
         The files of each batch, and the user where folders name people.
-    columns
-        What the columns of a table are called.
-    zone
-        The time zone of times that do not say theirs.
-    person
-        Everything is this person's, also where the files name others.
-    users
-        Read only these people.
-    strict
-        Rows and files that cannot be used are an error.
     left_out
         How many files of other kinds there are, by kind.
     unnamed
@@ -106,17 +96,8 @@ class Traces:
     ) -> Iterator[pl.DataFrame]:
         """Yield polars tables with the columns user, time, lat and lon.
 
-        Parameters
-        ----------
-        funnel
-            Is filled in as batches are read.
-        progress
-            Called with files done, files in all, and rows so far.
-
-        Raises
-        ------
-        FormatError
-            If the traces were opened with ``strict`` and something cannot be used.
+        The funnel is filled in as batches are read; progress is called with files done, files in
+        all, and rows so far. With ``strict``, FormatError is raised if something cannot be used.
         """
         for batch in self.map(lambda table: table, funnel, progress):
             if len(batch):
@@ -263,8 +244,9 @@ def open_traces(
     zone
         The time zone of times that do not say theirs; by default UTC, and Beijing's for T-Drive.
     person
-        Everything is this person's. Otherwise, where the data does not name people, everything in
-        one folder (or file) at the top is one person's, named after it.
+        Everything is this person's, also where the files name others. Otherwise, where the data
+        does not name people, everything in one folder (or file) at the top is one person's, named
+        after it.
     users
         Read only these people.
     strict
