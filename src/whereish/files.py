@@ -33,10 +33,6 @@ class Target:
     real: Path
     name: str
 
-    def status(self) -> os.stat_result | None:
-        """Return the status of the file, without following a link; None if there is none."""
-        return _status(self.folder, self.name)
-
     def temporary(self) -> tuple[int, str]:
         """Create a file in the same folder, under a random name."""
         begin = os.fsdecode(os.fsencode(self.name)[:_NAME_BYTES])
@@ -93,6 +89,7 @@ def locate(path: str | Path, *, make: int | None = None) -> Iterator[Target]:
 
 
 def _status(folder: int, name: str) -> os.stat_result | None:
+    """Return the status of a file, without following a link; None if there is none."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -174,7 +171,7 @@ def _writing(path: str | Path) -> Iterator[None]:
 
 
 def _check_target(path: str | Path, target: Target) -> None:
-    there = target.status()
+    there = _status(target.folder, target.name)
     if there is None or stat.S_ISREG(there.st_mode) or stat.S_ISLNK(there.st_mode):
         return
     if stat.S_ISDIR(there.st_mode):
@@ -267,7 +264,7 @@ def new_folder(path: str | Path, *, private: bool = False) -> Iterator[Path]:
     """
     try:
         with locate(path, make=0o777) as found:
-            target, there = found.real / found.name, found.status()
+            target, there = found.real / found.name, _status(found.folder, found.name)
         if there is not None and stat.S_ISLNK(there.st_mode):
             raise InputError(
                 f"output must be a new or empty folder, and {path} is a link that others may have "

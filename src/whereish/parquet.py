@@ -16,6 +16,7 @@ https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thr
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,13 @@ def check_parquet(file: Path, columns: Sequence[str]) -> None:
     with reading_parquet():
         if max(pages, values) > most or _text_bytes(file, columns, rows, most) > most:
             raise FormatError(unpacks_to_more(most))
+
+
+def parquet_bytes(table: pl.DataFrame) -> bytes:
+    """Return a table as the content of a Parquet file."""
+    stream = io.BytesIO()
+    table.write_parquet(stream)
+    return stream.getvalue()
 
 
 @contextmanager

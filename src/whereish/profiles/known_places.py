@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whereish.errors import InputError
-from whereish.places import Array, Places, euclidean
+from whereish.places import Array, Places
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import ELSEWHERE, Districts, Ids, Regions
 
@@ -42,15 +42,10 @@ class KnownPlaces(Regions):
             off = np.abs(xy[:, None] - self.known.xy)
             away = (off / cell).max(axis=2) if cell else np.hypot(off[..., 0], off[..., 1])
             best = away.argmin(axis=1)
-            there = away[np.arange(len(best)), best] <= (0.5 + _EDGE if cell else self._reach_km)
+            reach = 0.5 + _EDGE if cell else self.known.largest_snap_km
+            there = away[np.arange(len(best)), best] <= reach
             found[part] = np.where(there, best, ELSEWHERE)
         return found
-
-    @property
-    def _reach_km(self) -> float:
-        apart = euclidean(self.known).copy()
-        np.fill_diagonal(apart, np.inf)
-        return float(apart.min(axis=1).max())
 
     def places(self, ids: Ids) -> Places:
         """Return some of the places."""

@@ -182,8 +182,7 @@ class SquareCells:
     ) -> dict[int, None]:
         """Collect new cells around known ones: all at one distance before any further away."""
         wide, high = (int(reach / side) + 1 for side in self.cell_km)
-        if self.columns is not None and self.rows is not None:
-            wide, high = min(wide, self.columns), min(high, self.rows)
+        wide, high = min(wide, self.columns or wide), min(high, self.rows or high)
         column, row = np.meshgrid(np.arange(-wide, wide + 1), np.arange(-high, high + 1))
         offsets = np.column_stack([column.ravel(), row.ravel()])
         away = np.hypot(*(offsets * self.cell_km).T)
@@ -279,8 +278,7 @@ class Districts:
 
         file = Path(path)
         try:
-            document = json.loads(file.read_text(encoding="utf-8-sig"))
-            features = document["features"]
+            features = json.loads(file.read_text(encoding="utf-8-sig"))["features"]
             found = [shape(feature["geometry"]) for feature in features]
         except OSError as wrong:
             raise InputError(f"districts {file} cannot be read: {wrong.strerror}") from None

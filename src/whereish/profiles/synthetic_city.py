@@ -94,9 +94,8 @@ class SyntheticCity:
         rng = np.random.default_rng([self.seed, 1, number])
         life = _Life(self._hotspots, self._quarters, rng)
         seconds, spots, recorded = self._walk(life, rng)
-        starts = np.array(sorted(recorded))
-        times = [np.arange(a, b, self.every_s) for a, b in starts] if len(starts) else []
-        when = np.concatenate(times) if times else np.empty(0, dtype=np.int64)
+        times = [np.arange(begin, end, self.every_s) for begin, end in sorted(recorded)]
+        when = np.concatenate([np.empty(0, dtype=np.int64), *times])
         xy = np.column_stack([np.interp(when, seconds, spots[:, part]) for part in (0, 1)])
         xy += rng.normal(0, _NOISE_KM, xy.shape)
         # Six decimals, as loggers write them: the same numbers in every format.

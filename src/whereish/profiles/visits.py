@@ -21,6 +21,7 @@ from typing import TypedDict
 
 from whereish.errors import InputError, described
 from whereish.lazy import pl
+from whereish.parquet import parquet_bytes
 from whereish.profiles.regions import Regions
 from whereish.traces.cache import cached, keep, place_for
 from whereish.traces.cleaning import COLUMNS, Funnel, clean
@@ -333,10 +334,8 @@ def _packed(table: pl.DataFrame, steps: pl.DataFrame, funnel: Funnel, root: Path
     """Put the counts into one archive; files are named relative to their root, which may move."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for name, frame in (("visits", table), ("steps", steps)):
-            part = io.BytesIO()
-            frame.write_parquet(part)
-            archive.writestr(name, part.getvalue())
+        archive.writestr("visits", parquet_bytes(table))
+        archive.writestr("steps", parquet_bytes(steps))
         rows = asdict(funnel)
         for name in ("broken", "where"):
             rows[name] = [(os.path.relpath(file, root), *rest) for file, *rest in rows[name]]

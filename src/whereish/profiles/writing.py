@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ import numpy as np
 from whereish.errors import InputError, described
 from whereish.files import check_writable, new_folder, write_whole
 from whereish.lazy import pl
+from whereish.parquet import parquet_bytes
 from whereish.profiles.profile import Profile
 from whereish.profiles.tables import CELL_COLUMNS, SUFFIXES
 
@@ -70,9 +70,7 @@ def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
             pl.DataFrame({"user": [user] * len(who.places), **_as_columns(who)})
             for user, who in profiles.items()
         ]
-        stream = io.BytesIO()
-        pl.concat(parts).write_parquet(stream)
-        write_whole(path, stream.getvalue(), private=True)
+        write_whole(path, parquet_bytes(pl.concat(parts)), private=True)
         return
     with new_folder(path, private=True) as folder:
         for name, who in zip(_file_names(list(profiles)), profiles.values(), strict=True):
@@ -111,12 +109,7 @@ def _content(kind: str, profile: Profile) -> bytes:
     table = pl.DataFrame(_as_columns(profile))
     if kind == ".json":
         return (json.dumps(table.to_dicts(), indent=1) + "\n").encode()
-    stream = io.BytesIO()
-    if kind == ".csv":
-        table.write_csv(stream)
-    else:
-        table.write_parquet(stream)
-    return stream.getvalue()
+    return table.write_csv().encode() if kind == ".csv" else parquet_bytes(table)
 
 
 def _as_geojson(profile: Profile) -> bytes:

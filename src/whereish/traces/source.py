@@ -74,8 +74,7 @@ class Traces:
         found = []
         for file in self.files[: detection.FILES_A_BATCH]:
             try:
-                columns = self._reader.columns(file, self._options(None))
-                found.append(columns.user is not None)
+                found.append("user" in self._reader.columns(file, self._options(None)).named)
             except FormatError as wrong:
                 first = first or FormatError(f"{file} cannot be read: {wrong}")
         if not found:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from whereish.compressed import UNREADABLE, check_plain, open_bytes, read_line
+from whereish.compressed import check_plain, open_bytes, read_line
 from whereish.errors import FormatError
 from whereish.lazy import pl
 from whereish.traces.cleaning import COLUMNS
@@ -42,11 +42,12 @@ class Csv(TextReader):
 
     def columns(self, file: Path, options: Options) -> Columns:
         """Find the columns by the heading."""
-        separator = _separator(file)
         try:
             with open_bytes(file) as stream:
                 head = stream.read(_HEADING_BYTES)
             check_plain(head)
+            heading = first_line(head)[:10_000]
+            separator = max(",;\t", key=lambda mark: heading.count(mark.encode()))
             scan = pl.scan_csv(io.BytesIO(head), infer_schema=False, separator=separator)
             names = list(scan.collect_schema())
         except FormatError:
@@ -61,9 +62,9 @@ class Csv(TextReader):
         raw = texts.scan_csv_files(files, has_header=True, separator=columns.separator)
         named = {"time": pl.lit(None, pl.String)}
         named |= {column: pl.col(name) for column, name in columns.named.items()}
-        if columns.user is None and len(files) == 1:
+        if "user" not in named and len(files) == 1:
             named["user"] = pl.lit(options.owner(files[0]))  # streams; a look-up would not
-        elif columns.user is None:
+        elif "user" not in named:
             owners = {str(file): options.owner(file) for file in files}
             named["user"] = pl.col(texts.FILE).replace_strict(owners)
         empty = pl.all_horizontal(pl.all().exclude(texts.FILE, texts.LINE).is_null())
@@ -86,13 +87,3 @@ class Csv(TextReader):
             return tuple(found.get(c) if c in at or c != "user" else user for c in COLUMNS)
 
         return Line(pick, 1, columns.separator)
-
-
-def _separator(file: Path) -> str:
-    """Tell what separates the columns: a comma, a semicolon or a tab."""
-    try:
-        with open_bytes(file) as stream:
-            heading = stream.readline(10_000)
-    except UNREADABLE as wrong:
-        raise FormatError(type(wrong).__name__) from None
-    return max(",;\t", key=lambda mark: heading.count(mark.encode()))

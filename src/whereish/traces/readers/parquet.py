@@ -50,8 +50,8 @@ class Parquet(Reader):
             lat=named["lat"].cast(pl.Float64, strict=False),
             lon=named["lon"].cast(pl.Float64, strict=False),
         )
-        kind = pl.String if columns.time is None else kinds[columns.time]
-        for name in (columns.lat, columns.lon):
+        is_text = "time" not in columns.named or kinds[columns.named["time"]] == pl.String
+        for name in (columns.named["lat"], columns.named["lon"]):
             if not (kinds[name].is_numeric() or kinds[name] == pl.String):
                 raise FormatError(f"the column {name!r:.40} must hold numbers")
         check_parquet(file, list(columns.named.values()))
@@ -59,9 +59,8 @@ class Parquet(Reader):
         for start in range(0, count, limits.ROWS_A_FRAME):
             frame = rows.slice(start, limits.ROWS_A_FRAME).collect()
             line = pl.int_range(start + 1, start + 1 + len(frame), eager=True)
-            text = kind == pl.String
             yield frame.with_columns(
-                time=(read_times if text else moments)(frame["time"], options.zone),
+                time=(read_times if is_text else moments)(frame["time"], options.zone),
                 file=pl.lit(str(file)),
                 line=line.cast(pl.Int64),
             )

@@ -86,12 +86,12 @@ def _fields(text: str, separator: str) -> list[str | None]:
 def _slow_frame(rows: list[tuple[Any, ...]], separator: str, zone: str) -> pl.DataFrame:
     names = (*COLUMNS, "file", "line")
     kinds = dict.fromkeys(names[:-1], pl.String) | {"line": pl.Int64}
-    told = pl.DataFrame(rows, schema=kinds, orient="row")
-    number = {c: told[c].str.strip_chars() for c in ("lat", "lon")}
+    table = pl.DataFrame(rows, schema=kinds, orient="row")
+    number = {c: table[c].str.strip_chars() for c in ("lat", "lon")}
     if separator == ";":
         number = {c: text.str.replace(",", ".", literal=True) for c, text in number.items()}
     number = {c: text.cast(pl.Float64, strict=False) for c, text in number.items()}
-    return told.with_columns(time=read_times(told["time"], zone), **number)
+    return table.with_columns(time=read_times(table["time"], zone), **number)
 
 
 def scan_csv_files(files: Sequence[Path], **options: Any) -> pl.LazyFrame:
