@@ -35,12 +35,8 @@ def euclidean(places: Places, others: Places | None = None) -> Array:
 def geodesic(places: Places, others: Places | None = None) -> Array:
     """Return geodesic distances on the WGS84 ellipsoid, in km.
 
-    The rows are places, the columns others: the same places if not given.
-
-    Raises
-    ------
-    InputError
-        If the places have no latitude and longitude.
+    The rows are places, the columns others: the same places if not given. InputError is raised if
+    they have no latitude and longitude.
     """
     columns = _places(places) if others is None else _places(others)
     if _places(places).latlon is None or places.latlon is None or columns.latlon is None:

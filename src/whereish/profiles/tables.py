@@ -30,9 +30,8 @@ def read_profile(path: str | Path, *, normalise: bool = False, user: str | None 
 
     A CSV, JSON or Parquet table needs the columns ``x_km, y_km, prior`` or ``lat, lon, prior``;
     where the places are cells, ``width_km`` and ``height_km`` say how large; other columns are
-    ignored. JSON may be a list of records or a mapping of columns. In GeoJSON
-    every feature is a region of any shape with a property ``prior``; its place is a
-    representative point inside.
+    ignored. JSON may be a list of records or a mapping of columns. In GeoJSON every feature is a
+    region of any shape with a property ``prior``; its place is a representative point inside.
 
     Parameters
     ----------

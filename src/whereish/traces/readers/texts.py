@@ -75,12 +75,10 @@ class TextReader(Reader):
 def _fields(text: str, separator: str) -> list[str | None]:
     """Split a line into fields; seven None follow them."""
     try:
-        fields: list[str | None] = [
-            f or None for f in next(csv.reader([text], delimiter=separator))
-        ]
-    except (csv.Error, StopIteration):
+        fields = next(csv.reader([text], delimiter=separator), [])
+    except csv.Error:
         fields = []  # a field of more than a hundred thousand characters
-    return [*fields, *[None] * 7]
+    return [*(field or None for field in fields), *[None] * 7]
 
 
 def _slow_frame(rows: list[tuple[Any, ...]], separator: str, zone: str) -> pl.DataFrame:
