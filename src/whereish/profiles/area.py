@@ -49,14 +49,11 @@ def area_cells(
 
 def find_middle(visits: Visits, radius_km: float) -> LocalPlane:
     """Return the hundredth of a degree around which most time was spent."""
-    weights = (
-        hours_divided(visits).group_by("region").agg(time=pl.col("share").sum()).sort("region")
-    )
+    weights = hours_divided(visits).group_by("region").agg(time=pl.col("share").sum())
     if len(weights) == 0:
         raise InputError("traces must hold at least one point that can be used, got none")
-    heaviest = (
-        weights.sort("time", "region", descending=[True, False]).head(HEAVIEST_TILES).sort("region")
-    )
+    ranked = weights.sort("time", "region", descending=[True, False])
+    heaviest = ranked.head(HEAVIEST_TILES).sort("region")
     time = heaviest["time"].to_numpy()
     lat, lon = DegreeTiles().middles(heaviest["region"].to_numpy())
     near = _apart_km(lat, lon, lat[:, None], lon[:, None]) <= radius_km

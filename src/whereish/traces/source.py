@@ -148,12 +148,13 @@ class Traces:
             there = tuple(file for file in chunk if detection.size_of(file) > 0)
             whole = Funnel(files=len(chunk))
             tables = []
-            for frame, broken in self._unbroken(user, there):
-                table, seen = clean(frame, self.timed) if frame is not None else (None, Funnel())
-                seen.broken = [*broken, *seen.broken]
+            for frame in self._unbroken(user, there):
+                if isinstance(frame, list):
+                    whole.broken += frame
+                    continue
+                table, seen = clean(frame, self.timed)
                 whole.add(seen)
-                if table is not None:
-                    tables.append(self._whose(table))
+                tables.append(self._whose(table))
                 if whole.rows >= limits.ROWS_A_FRAME:
                     yield function(pl.concat(tables)), whole
                     whole, tables = Funnel(), []
@@ -163,33 +164,30 @@ class Traces:
 
     def _unbroken(
         self, user: str | None, files: tuple[Path, ...]
-    ) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
-        """Yield the frames of some files; if one is broken, find out which."""
+    ) -> Iterator[pl.DataFrame | list[tuple[str, str]]]:
+        """Yield the frames of some files, and the files that are broken with the reason."""
         reader, options = self._reader, self._options(user)
         if len(files) > 1 and not reader.reads_many:
             for file in files:
                 yield from self._unbroken(user, (file,))
             return
-        given = 0
+        begun = False
         try:
             for frame in reader.frames(files, options) if files else ():
-                given += 1
-                yield frame, []
+                begun = True
+                yield frame
         except (pl.exceptions.PolarsError, FormatError, *UNREADABLE) as wrong:
-            if len(files) > 1 and not given:
+            if len(files) > 1 and not begun:
                 for file in files:
                     yield from self._unbroken(user, (file,))
-            elif isinstance(wrong, FormatError):
-                yield None, [(str(file), str(wrong)) for file in files]
-            elif reader.reads_many and not given:
+            elif reader.reads_many and not begun and not isinstance(wrong, FormatError):
                 yield from _slowly(reader, files[0], options)
             elif not isinstance(wrong, pl.exceptions.NoDataError):
-                # The words of polars about a bad row may hold the row.
-                yield None, [(str(file), type(wrong).__name__) for file in files]
+                yield [(str(file), _reason(wrong)) for file in files]
         except BaseException as wrong:
             if type(wrong).__name__ != "PanicException":  # polars gives up on some damaged files
                 raise
-            yield None, [(str(file), "damaged") for file in files]
+            yield [(str(file), "damaged") for file in files]
 
     def _whose(self, table: pl.DataFrame) -> pl.DataFrame:
         if self.users is not None:
@@ -207,14 +205,17 @@ def _digest(file: Path) -> bytes:
 
 def _slowly(
     reader: Reader, file: Path, options: Options
-) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
+) -> Iterator[pl.DataFrame | list[tuple[str, str]]]:
     """Read a file line by line that polars cannot read."""
     try:
-        for frame in reader.slow_frames(file, options):
-            yield frame, []
+        yield from reader.slow_frames(file, options)
     except (FormatError, *UNREADABLE) as wrong:
-        reason = str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
-        yield None, [(str(file), reason)]
+        yield [(str(file), _reason(wrong))]
+
+
+def _reason(wrong: Exception) -> str:
+    """Say why a file is broken; the words of polars about a bad row may hold the row."""
+    return str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
 
 
 def open_traces(
