@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
-    {"errors", "limits", "parallel", "retries"},
+    {"errors", "lazy", "limits", "parallel", "retries"},
     {"extras", "strict_json"},
     {
         "compressed",

@@ -19,6 +19,8 @@ _PIECE = 8192  # bytes read at once: the most that is lost of a truncated gzip f
 UNPACKED_RATIO, UNPACKED_FLOOR, UNPACKED_MOST = 200, 64 * 2**20, 16 * 2**30
 LONGEST_LINE = 2**22
 _UNPACK_STEP = 2**18
+# What a read of a damaged or truncated file raises.
+UNREADABLE = (OSError, EOFError, zlib.error)
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
@@ -86,12 +88,8 @@ def unpacked_size(file: Path) -> int:
     """Return the unpacked size of a text in bytes, after checking that it is within the limits.
 
     Call it before a reader that decompresses without a limit. The text is streamed, not stored.
-
-    Raises
-    ------
-    FormatError
-        If it unpacks beyond the limit, has a line longer than `LONGEST_LINE`, or is compressed by
-        another program than gzip.
+    It raises FormatError if the text unpacks beyond the limit, has a line longer than
+    `LONGEST_LINE`, or is compressed by another program than gzip.
     """
     with file.open("rb") as raw:
         begin = raw.read(4)
@@ -99,7 +97,7 @@ def unpacked_size(file: Path) -> int:
         check_plain(begin)
         return file.stat().st_size
     size = line = 0
-    with contextlib.suppress(OSError, EOFError, zlib.error), open_bytes(file) as stream:
+    with contextlib.suppress(*UNREADABLE), open_bytes(file) as stream:
         while piece := stream.read(_UNPACK_STEP):
             if size == 0:
                 check_plain(piece)
@@ -114,18 +112,16 @@ def unpacked_size(file: Path) -> int:
 
 def read_steps(stream: IO[bytes], size: int) -> Iterator[bytes]:
     """Yield a stream in steps of `size` bytes; before an error is raised, what was read so far."""
-    held: list[bytes] = []
-    length = 0
+    held = bytearray()
     try:
         while piece := stream.read(min(size, _PIECE)):
-            held.append(piece)
-            length += len(piece)
-            if length >= size:
-                yield b"".join(held)
-                held, length = [], 0
-    except (OSError, EOFError, zlib.error):
+            held += piece
+            if len(held) >= size:
+                yield bytes(held)
+                held.clear()
+    except UNREADABLE:
         if held:
-            yield b"".join(held)
+            yield bytes(held)
         raise
     if held:
-        yield b"".join(held)
+        yield bytes(held)

@@ -33,10 +33,6 @@ class Target:
     real: Path
     name: str
 
-    def status(self) -> os.stat_result | None:
-        """Return the status of the file, without following a link; None if there is none."""
-        return _status(self.folder, self.name)
-
     def temporary(self) -> tuple[int, str]:
         """Create a file in the same folder, under a random name."""
         begin = os.fsdecode(os.fsencode(self.name)[:_NAME_BYTES])
@@ -56,18 +52,8 @@ def locate(path: str | Path, *, make: int | None = None) -> Iterator[Target]:
       writable for all: the link is followed, and stays. Any other link is replaced like a file.
 
     Each folder is opened relative to its parent, so that none can be exchanged in between.
-
-    Parameters
-    ----------
-    make
-        The mode of missing folders, which are created; by default they are not.
-
-    Raises
-    ------
-    InputError
-        If a folder on the way is a link that is not followed.
-    OSError, ValueError
-        If there is no such folder.
+    Missing folders are created with the mode ``make``, if that is given. A link that is not
+    followed raises InputError, a folder that is missing OSError or ValueError.
     """
     absolute = Path(os.path.abspath("."), path) if not Path(path).is_absolute() else Path(path)
     left, real, hops = list(absolute.parts[1:]), Path(absolute.anchor), 0
@@ -103,6 +89,7 @@ def locate(path: str | Path, *, make: int | None = None) -> Iterator[Target]:
 
 
 def _status(folder: int, name: str) -> os.stat_result | None:
+    """Return the status of a file, without following a link; None if there is none."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -133,6 +120,11 @@ def _entered(folder: int, name: str) -> int:
     return inner
 
 
+def is_utf8(name: str) -> bool:
+    """Tell whether the name of a file can be written as UTF-8: not all names are text."""
+    return name.isascii() or name == name.encode(errors="replace").decode()
+
+
 def real_path(path: str | Path) -> Path:
     """Return the path that `locate` resolves a name to: one without links."""
     with _located(path) as target:
@@ -154,9 +146,8 @@ def _located(path: str | Path, *, make: int | None = None) -> Iterator[Target]:
         except PermissionError as wrong:
             raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
         except (OSError, ValueError, TypeError):
-            raise InputError(
-                "output must be the name of a file, got one that cannot be used"
-            ) from None
+            message = "output must be the name of a file, got one that cannot be used"
+            raise InputError(message) from None
         yield target
 
 
@@ -164,16 +155,23 @@ def check_writable(path: str | Path) -> None:
     """Raise InputError unless a file can be written there: call it before a long computation."""
     with _located(path) as target:
         _check_target(path, target)
-        try:
+        with _writing(path):
             descriptor, trial = target.temporary()
-        except OSError as wrong:
-            raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
         os.close(descriptor)
         os.unlink(trial, dir_fd=target.folder)
 
 
+@contextlib.contextmanager
+def _writing(path: str | Path) -> Iterator[None]:
+    """Turn an error of the file system into InputError."""
+    try:
+        yield
+    except OSError as wrong:
+        raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
+
+
 def _check_target(path: str | Path, target: Target) -> None:
-    there = target.status()
+    there = _status(target.folder, target.name)
     if there is None or stat.S_ISREG(there.st_mode) or stat.S_ISLNK(there.st_mode):
         return
     if stat.S_ISDIR(there.st_mode):
@@ -185,30 +183,21 @@ def write_whole(path: str | Path, content: bytes, *, private: bool = False) -> N
     """Write a file atomically: a reader sees the old content or the new one.
 
     The bytes go to a temporary file in the same folder, which is synced to disk and renamed.
-    See `locate` for links.
-
-    Parameters
-    ----------
-    private
-        Only the owner may read it.
+    If it is private, only the owner may read it. See `locate` for links.
     """
-    with _located(path) as target:
+    with _located(path) as target, _writing(path):
         _check_target(path, target)
-        temporary = None
+        descriptor, temporary = target.temporary()
         try:
-            descriptor, temporary = target.temporary()
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(content)
                 stream.flush()
                 os.fchmod(stream.fileno(), 0o600 if private else 0o666 & ~_umask())
                 os.fsync(stream.fileno())
             os.replace(temporary, target.name, src_dir_fd=target.folder, dst_dir_fd=target.folder)
-        except BaseException as wrong:
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=target.folder)
-            if isinstance(wrong, OSError):
-                raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=target.folder)
             raise
 
 
@@ -271,14 +260,11 @@ def make_folder(path: str | Path) -> Path:
 def new_folder(path: str | Path, *, private: bool = False) -> Iterator[Path]:
     """Yield a temporary folder to fill; it is renamed to `path` when the block ends without error.
 
-    Parameters
-    ----------
-    private
-        Only the owner may enter it.
+    If it is private, only the owner may enter it.
     """
     try:
         with locate(path, make=0o777) as found:
-            target, there = found.real / found.name, found.status()
+            target, there = found.real / found.name, _status(found.folder, found.name)
         if there is not None and stat.S_ISLNK(there.st_mode):
             raise InputError(
                 f"output must be a new or empty folder, and {path} is a link that others may have "
@@ -288,16 +274,15 @@ def new_folder(path: str | Path, *, private: bool = False) -> Iterator[Path]:
             raise InputError(f"output must be a new or empty folder, got {path}")
         prefix = f".{target.name[:_NAME_BYTES]}."
         temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
-    except (OSError, ValueError, TypeError) as wrong:
-        if isinstance(wrong, InputError):
-            raise
+    except InputError:
+        raise
+    except (OSError, ValueError, TypeError):
         raise InputError(f"output {path} cannot be made a folder") from None
     try:
-        yield temporary
-        temporary.chmod(0o700 if private else 0o777 & ~_umask())
-        os.replace(temporary, target)
-    except OSError as wrong:
-        raise InputError(f"output {path} cannot be written: {wrong.strerror}") from None
+        with _writing(path):
+            yield temporary
+            temporary.chmod(0o700 if private else 0o777 & ~_umask())
+            os.replace(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

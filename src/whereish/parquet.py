@@ -16,14 +16,15 @@ https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thr
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from whereish.compressed import most_unpacked, unpacks_to_more
 from whereish.errors import FormatError
+from whereish.lazy import pl
 
 _MAGIC = b"PAR1"
 _DAMAGED = "not a Parquet file, or a damaged one"
@@ -53,11 +54,16 @@ def check_parquet(file: Path, columns: Sequence[str]) -> None:
             raise FormatError(unpacks_to_more(most))
 
 
+def parquet_bytes(table: pl.DataFrame) -> bytes:
+    """Return a table as the content of a Parquet file."""
+    stream = io.BytesIO()
+    table.write_parquet(stream)
+    return stream.getvalue()
+
+
 @contextmanager
 def reading_parquet() -> Iterator[None]:
     """Turn what polars raises for a file that it cannot read into a FormatError."""
-    import polars as pl
-
     try:
         yield
     except (pl.exceptions.PolarsError, OSError):
@@ -70,8 +76,6 @@ def reading_parquet() -> Iterator[None]:
 
 def _text_bytes(file: Path, columns: Sequence[str], rows: int, most: int) -> int:
     """Return the bytes of all texts in some columns, or of so many that they are too many."""
-    import polars as pl
-
     table = pl.scan_parquet(file, glob=False).select(columns)
     kinds = table.collect_schema()
     lengths = [length for name in columns for length in _lengths(pl.col(name), kinds[name])]
@@ -88,8 +92,6 @@ def _text_bytes(file: Path, columns: Sequence[str], rows: int, most: int) -> int
 
 def _lengths(column: Any, kind: Any) -> Iterator[Any]:
     """Yield the lengths of the texts in a column, and in the lists and records it may hold."""
-    import polars as pl
-
     if kind == pl.String:
         yield column.str.len_bytes()
     elif kind == pl.Binary:
@@ -127,34 +129,23 @@ def _stated(file: Path, columns: frozenset[str]) -> tuple[int, int]:
             if chunk[7] < 0 or packed > end:  # pieces of a file do not overlap
                 raise FormatError(_DAMAGED)
             found = max(chunk[5], 0)
-            for page in _pages(stream, chunk):
+            for count, unpacked in _pages(stream, chunk):
                 pages += 1
-                size += page.bytes
-                found = max(found, page.values)
+                size += unpacked
+                found = max(found, count)
                 if pages > _MOST_PAGES:
                     raise FormatError(_DAMAGED)
             values[name] = values.get(name, 0) + found
     return max(rows, *values.values(), 0), size
 
 
-@dataclass(frozen=True)
-class _Page:
-    """What the header of a page states: its values, and the bytes that they unpack to at most."""
-
-    values: int
-    bytes: int
-
-
-def _pages(stream: IO[bytes], chunk: dict[int, Any]) -> Iterator[_Page]:
-    """Yield the pages of a piece of a column."""
-    at, dictionary = chunk[9], chunk.get(11) or 0
-    if dictionary > 0:
-        if dictionary > at:
-            raise FormatError(_DAMAGED)
-        at = dictionary
-    end = at + chunk[7]
-    if at < 0:
+def _pages(stream: IO[bytes], chunk: dict[int, Any]) -> Iterator[tuple[int, int]]:
+    """Yield what the header of each page states: values, and the bytes they unpack to at most."""
+    data, dictionary = chunk[9], chunk.get(11) or 0
+    at = dictionary if dictionary > 0 else data
+    if not 0 <= at <= data:
         raise FormatError(_DAMAGED)
+    end = at + chunk[7]
     while at < end:
         header, length = _page_header(stream, at)
         unpacked, packed = header[2], header[3]
@@ -164,7 +155,7 @@ def _pages(stream: IO[bytes], chunk: dict[int, Any]) -> Iterator[_Page]:
         values, encoding = about.get(1, 0), about.get(2, about.get(4))
         # Each text may be as long as the whole page.
         often = values if encoding == _DELTA_BYTE_ARRAY else 1
-        yield _Page(values, unpacked * max(1, often))
+        yield values, unpacked * max(1, often)
         at += length + packed
 
 

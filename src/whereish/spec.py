@@ -18,18 +18,7 @@ from whereish import limits
 from whereish.errors import InputError, SolveError
 from whereish.mechanisms import MECHANISMS, Mechanism, Plan, Request, method_names
 from whereish.mechanisms.plan import plan
-from whereish.places import Array, Places, named_metric
-from whereish.places.documents import (
-    GivenMetric,
-    metric_schema,
-    outputs_schema,
-    places_schema,
-    prior_schema,
-    read_metric,
-    read_outputs,
-    read_places,
-    read_prior,
-)
+from whereish.places import Array, Places, documents, named_metric
 from whereish.profiles import blur_prior
 from whereish.solvers import FORMS, SOLVERS, Progress
 from whereish.solvers.estimates import estimate_general, expected_edges
@@ -48,11 +37,22 @@ def _of_places(read: Callable[[str, Any, Places], Any], schema: Callable[[], Sch
     return Reader(checked, schema)
 
 
+def _within(least: float, most: float) -> Any:
+    return Field(ge=least, le=most)
+
+
+def _about(words: str) -> Any:
+    return Field(description=words)
+
+
 def _methods() -> str:
     return "; ".join(f"{name}: {MECHANISMS[name].about}" for name in method_names())
 
 
-_PRIOR = Reader(lambda field, value, earlier: read_prior(field, value, None), prior_schema)
+_PLACES = Reader(
+    lambda field, value, _: documents.read_places(field, value), documents.places_schema
+)
+_PRIOR = Reader(lambda field, value, _: documents.read_prior(field, value), documents.prior_schema)
 
 
 class BuildOptions(Validated):
@@ -60,63 +60,47 @@ class BuildOptions(Validated):
 
     epsilon_per_km: Annotated[
         float,
-        Field(
-            ge=limits.SMALLEST_EPSILON,
-            le=limits.LARGEST_EPSILON,
-            description="Privacy level: ln(2) / 0.65 means twice as likely, at most, at 650 m.",
-        ),
+        _within(limits.SMALLEST_EPSILON, limits.LARGEST_EPSILON),
+        _about("Privacy level: ln(2) / 0.65 means twice as likely, at most, at 650 m."),
     ]
     dilation: Annotated[
         float,
-        Field(
-            ge=limits.SMALLEST_DILATION,
-            le=limits.LARGEST_DILATION,
-            description="1 is exact; more means fewer constraints and slightly more loss.",
-        ),
+        _within(limits.SMALLEST_DILATION, limits.LARGEST_DILATION),
+        _about("1 is exact; more means fewer constraints and slightly more loss."),
     ] = limits.DILATION
     method: Annotated[str, one_of(method_names, _methods)] = "exact"
     solver: Annotated[
         str,
         one_of(lambda: SOLVERS),
-        Field(description="auto: structured, or highs for the smallest programs."),
+        _about("auto: structured, or highs for the smallest programs."),
     ] = "auto"
     form: Annotated[
         str | None,
         or_none(one_of(lambda: FORMS)),
-        Field(description="Solve the linear program (primal) or its dual; null: the faster one."),
+        _about("Solve the linear program (primal) or its dual; null: the faster one."),
     ] = None
     tolerance: Annotated[
         float,
-        Field(
-            ge=limits.SMALLEST_TOLERANCE,
-            le=limits.LARGEST_TOLERANCE,
-            description="How near to the optimum is near enough, relatively.",
-        ),
+        _within(limits.SMALLEST_TOLERANCE, limits.LARGEST_TOLERANCE),
+        _about("How near to the optimum is near enough, relatively."),
     ] = limits.TOLERANCE
     time_limit_s: Annotated[
         float | None,
-        Field(
-            ge=limits.SHORTEST_S,
-            le=limits.LONGEST_S,
-            description="Seconds to take: then the best so far is what you get.",
-        ),
+        _within(limits.SHORTEST_S, limits.LONGEST_S),
+        _about("Seconds to take: then the best so far is what you get."),
     ] = None
     keep_prior: Annotated[
-        bool,
-        Field(description="Whether the file holds the prior, and what was computed from it."),
+        bool, _about("Whether the file holds the prior, and what was computed from it.")
     ] = False
     prior_blur: Annotated[
         float,
-        Field(
-            ge=0.0,
-            le=1.0,
-            description="Share of a public prior that is mixed in. Not with keep_prior.",
-        ),
+        _within(0.0, 1.0),
+        _about("Share of a public prior that is mixed in. Not with keep_prior."),
     ] = 0.0
     blur_with: Annotated[
         Any,
         or_none(_PRIOR, ("uniform",)),
-        Field(description="The public prior; uniform if null. With prior_blur."),
+        _about("The public prior; uniform if null. With prior_blur."),
     ] = None
 
     @model_validator(mode="after")
@@ -146,26 +130,11 @@ class BuildOptions(Validated):
 class BuildSpec(BuildOptions):
     """A mechanism to be built: the options, and the person's places and prior. Its repr shows none.
 
-    Attributes
-    ----------
-    places, prior, epsilon_per_km
-        Where, how likely each place is, and how private (per unit of the metric, if that is not
-        kilometres).
-    dilation, solver, form, tolerance, time_limit_s
-        As in `whereish.optimal`.
-    method
-        A name from the registry of mechanisms: "exact", "closed-form" or "auto" as in
-        `whereish.optimal`, or a mechanism to compare with.
-    privacy_metric, quality_metric
-        A name from the registry of metrics, ``{"matrix": rows}`` or
-        ``{"edges": [[from, to, length], ...]}``; None for Euclidean distance.
-    outputs
-        The numbers of the places that may be reported; None for all.
-    keep_prior
-        Whether the file holds the prior as well, and what was computed from it.
-    prior_blur, blur_with
-        The share of a public prior that is mixed in before it is built, see
-        `whereish.blur_prior`, and that prior (uniform if None).
+    The description of each field says what it is; the options are those of `whereish.optimal`.
+    A method is a name from the registry of mechanisms: "exact", "closed-form" or "auto" as there,
+    or a mechanism to compare with. A metric is a name from the registry of metrics,
+    ``{"matrix": rows}`` or ``{"edges": [[from, to, length], ...]}``; epsilon is per unit of the
+    privacy metric, if that is not kilometres. For the blur of the prior see `whereish.blur_prior`.
 
     >>> BuildSpec.from_json('{"places": {"xy_km": [[0, 0], [1, 0]]}, "prior": [0.5, 0.5]}')
     Traceback (most recent call last):
@@ -189,38 +158,38 @@ class BuildSpec(BuildOptions):
     named_first = ("places", "prior")
     places: Annotated[
         Any,
-        Reader(lambda field, value, earlier: read_places(field, value), places_schema),
-        Field(description="Where the person may be: in degrees, or in km in a plane."),
+        _PLACES,
+        _about("Where the person may be: in degrees, or in km in a plane."),
     ]
     prior: Annotated[
         Any,
-        _of_places(lambda field, value, at: read_prior(field, value, len(at)), prior_schema),
-        Field(
-            description="How likely each place is: as many numbers as places, with sum 1. It is "
-            "never kept longer than the build takes, nor written to a log."
+        _of_places(documents.read_prior, documents.prior_schema),
+        _about(
+            "How likely each place is: as many numbers as places, with sum 1. It is never kept "
+            "longer than the build takes, nor written to a log."
         ),
     ]
     privacy_metric: Annotated[
         Any,
-        _of_places(read_metric, lambda: metric_schema("privacy")),
-        Field(description="What privacy is measured by; Euclidean distance if null."),
+        _of_places(documents.read_metric, lambda: documents.metric_schema("privacy")),
+        _about("What privacy is measured by; Euclidean distance if null."),
     ] = None
     quality_metric: Annotated[
         Any,
-        _of_places(read_metric, lambda: metric_schema("quality")),
-        Field(description="What loss is measured by; Euclidean distance if null."),
+        _of_places(documents.read_metric, lambda: documents.metric_schema("quality")),
+        _about("What loss is measured by; Euclidean distance if null."),
     ] = None
     outputs: Annotated[
         Any,
-        or_none(_of_places(lambda f, value, at: read_outputs(f, value, len(at)), outputs_schema)),
-        Field(description="Numbers of the places that may be reported; all places if null."),
+        or_none(_of_places(documents.read_outputs, documents.outputs_schema)),
+        _about("Numbers of the places that may be reported; all places if null."),
     ] = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         """Refuse what these places, or this mechanism, cannot be built with."""
         if self.blur_with is not None:
-            read_prior("blur_with", self.blur_with, len(self.places))
+            documents.read_prior("blur_with", self.blur_with, self.places)
         for field in MECHANISMS[self.method].refuses:
             if getattr(self, field) is not None:
                 raise InputError(f"{field} must be left out with {self.method}", field)
@@ -228,14 +197,14 @@ class BuildSpec(BuildOptions):
 
     @classmethod
     def from_mechanism(cls, mechanism: Mechanism, prior: Array) -> BuildSpec:
-        """Return what was asked for when a mechanism was built, as far as its file tells.
+        """Return the description that a mechanism was built from, as far as its file tells.
 
         The tolerance and the time limit are not in a file: they have their defaults.
         """
         built = mechanism.build
         same = mechanism.outputs.same_as(mechanism.inputs)
         names = {"optimal": "exact"} | {name: name for name in method_names()}
-        asked = {
+        fields = {
             "places": mechanism.inputs,
             "prior": prior,
             "epsilon_per_km": mechanism.epsilon,
@@ -246,7 +215,7 @@ class BuildSpec(BuildOptions):
             "privacy_metric": None if mechanism.is_per_km else mechanism.privacy_metric,
             "outputs": None if same else _numbers_of(mechanism.outputs, mechanism.inputs),
         }
-        return cls.from_document({name: told for name, told in asked.items() if told is not None})
+        return cls.from_document({n: value for n, value in fields.items() if value is not None})
 
     @property
     def built_for(self) -> Array:
@@ -315,7 +284,7 @@ class BuildSpec(BuildOptions):
 
     def _distances(self, field: str) -> Array | None:
         metric = getattr(self, field)
-        if isinstance(metric, GivenMetric):
+        if isinstance(metric, documents.GivenMetric):
             return metric.distances(field, self.places)
         return named_metric(metric, self.places)
 

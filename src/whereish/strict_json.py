@@ -19,10 +19,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
 def read_json(text: bytes | str) -> Any:
     """Read JSON strictly. What is wrong with it is said without repeating any of it.
 
-    Raises
-    ------
-    InputError
-        With the field "body", or the name that was given twice.
+    An InputError has the field "body", or the name that was given twice.
     """
     try:
         raw = text.encode() if isinstance(text, str) else text

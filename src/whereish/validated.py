@@ -78,30 +78,21 @@ class _Untitled(GenerateJsonSchema):
 class Validated(BaseModel):
     """A frozen model that raises InputError. Two of them are equal if they are the same object."""
 
-    model_config = ConfigDict(
-        strict=True, frozen=True, extra="forbid", hide_input_in_errors=True
-    )  # fmt: skip
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", hide_input_in_errors=True)
     named_first: ClassVar[tuple[str, ...]] = ()  # in messages and in the JSON Schema
 
     def __init__(self, /, **fields: Any) -> None:
-        """Validate the fields.
-
-        Raises
-        ------
-        InputError
-            If they cannot be used; ``field`` says which of them.
-        """
+        """Validate the fields, or raise InputError; its ``field`` says which cannot be used."""
         names = self._names()
         other = next((shown(name) for name in fields if name not in names), None)
         if other is not None:  # by hand: pydantic takes no name that is not Unicode
             raise InputError(f"{other} is not known: a recipe may have {', '.join(names)}", other)
-        wrong: InputError | None = None
         try:
             super().__init__(**fields)
+            return
         except ValidationError as found:
             wrong = _first_error(type(self), found, fields)
-        if wrong is not None:
-            raise wrong  # outside of the handler: pydantic's error would hold the input
+        raise wrong  # outside of the handler: pydantic's error would hold the input
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Self:

@@ -24,24 +24,12 @@ from whereish.solvers import Progress
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Request:
-    """What a constructor is given. It takes what it needs of it.
-
-    Attributes
-    ----------
-    epsilon
-        Privacy level; None where a quality loss is asked for instead.
-    quality_loss
-        In km; None where an epsilon is asked for.
-    privacy_metric, quality_metric
-        (n, n) distances; None for Euclidean distance.
-    outputs
-        The numbers of the places that may be reported; None for all.
-    """
+    """What a constructor is given. It takes what it needs of it."""
 
     places: Places
     prior: Array
-    epsilon: float | None = None
-    quality_loss: float | None = None
+    epsilon: float | None = None  # None where a quality loss is asked for instead
+    quality_loss: float | None = None  # in km; None where an epsilon is asked for
     dilation: float = DILATION
     method: str = "exact"
     solver: str = "auto"
@@ -49,9 +37,9 @@ class Request:
     tolerance: float = TOLERANCE
     time_limit_s: float | None = None
     memory_limit_gb: float = MEMORY_GB
-    privacy_metric: Array | None = None
+    privacy_metric: Array | None = None  # (n, n) distances; None for Euclidean distance
     quality_metric: Array | None = None
-    outputs: tuple[int, ...] | None = None
+    outputs: tuple[int, ...] | None = None  # places that may be reported; None for all
     announce: Callable[[Plan], object] | None = None
     progress: Callable[[Progress], object] | None = None
     cluster: str | None = None
@@ -76,43 +64,17 @@ Constructor = Callable[[Request], Mechanism]
 
 @dataclass(frozen=True)
 class Entry:
-    """A mechanism that has a name.
-
-    Attributes
-    ----------
-    name, about
-        Its name in JSON and flags, and one line of words.
-    for_epsilon
-        Builds it at a privacy level; None if it has no epsilon, and so is no ``--method``.
-    for_loss
-        Builds it at a quality loss, to compare it with others at the same loss; None if that
-        cannot be done.
-    title
-        What it is called in a comparison; None if it is no row of one.
-    needs_prior
-        Whether the prior decides what it reports.
-    remaps
-        Whether a comparison shows it after the best remap as well.
-    uses_solver
-        Whether a solver finds it, so that dilation, solver and tolerance matter.
-    refuses
-        Fields of a description that it cannot follow, which are refused.
-    """
+    """A mechanism that has a name: in JSON, in flags and in comparisons."""
 
     name: str
-    about: str
-    for_epsilon: Constructor | None
-    for_loss: Constructor | None = None
-    title: str | None = None
-    needs_prior: bool = False
-    remaps: bool = False
-    uses_solver: bool = False
-    refuses: tuple[str, ...] = ()
-
-    @property
-    def has_epsilon(self) -> bool:
-        """Whether it promises an epsilon."""
-        return self.for_epsilon is not None
+    about: str  # one line of words
+    for_epsilon: Constructor | None  # None if it has no epsilon, and so is no ``--method``
+    for_loss: Constructor | None = None  # to compare at the same quality loss, where it can be
+    title: str | None = None  # in a comparison; None if it is no row of one
+    needs_prior: bool = False  # whether the prior decides what it reports
+    remaps: bool = False  # whether a comparison shows it after the best remap as well
+    uses_solver: bool = False  # so that dilation, solver and tolerance matter
+    refuses: tuple[str, ...] = ()  # fields of a description that it cannot follow
 
     @property
     def is_planned(self) -> bool:
@@ -137,10 +99,10 @@ def register_mechanism(
 ) -> Entry:
     """Add a mechanism to the registry. See `Entry`; the title is the name if not given."""
     shown = name if title == "" else title
-    made = MECHANISMS[name] = Entry(
+    MECHANISMS[name] = Entry(
         name, about, for_epsilon, for_loss, shown, needs_prior, remaps, uses_solver, refuses
     )
-    return made
+    return MECHANISMS[name]
 
 
 def method_names() -> tuple[str, ...]:
@@ -149,41 +111,25 @@ def method_names() -> tuple[str, ...]:
     >>> method_names()[:3]
     ('exact', 'closed-form', 'auto')
     """
-    return tuple(name for name, entry in MECHANISMS.items() if entry.has_epsilon)
+    return tuple(name for name, entry in MECHANISMS.items() if entry.for_epsilon is not None)
 
 
-def _optimal(asked: Request) -> Mechanism:
+def _optimal(request: Request) -> Mechanism:
     return optimal(
-        asked.places,
-        asked.prior,
-        asked.level,
-        asked.dilation,
-        asked.privacy_metric,
-        asked.quality_metric,
-        asked.outputs,
-        asked.solver,
-        method=asked.method,
-        form=asked.form,
-        tolerance=asked.tolerance,
-        time_limit_s=asked.time_limit_s,
-        memory_limit_gb=asked.memory_limit_gb,
-        announce=asked.announce,
-        progress=asked.progress,
-        cluster=asked.cluster,
-    )
+        request.places, request.prior, request.level, request.dilation, request.privacy_metric,
+        request.quality_metric, request.outputs, request.solver, method=request.method,
+        form=request.form, tolerance=request.tolerance, time_limit_s=request.time_limit_s,
+        memory_limit_gb=request.memory_limit_gb, announce=request.announce,
+        progress=request.progress, cluster=request.cluster,
+    )  # fmt: skip
 
 
-def _optimal_privacy(asked: Request) -> Mechanism:
+def _optimal_privacy(request: Request) -> Mechanism:
     return optimal_privacy(
-        asked.places,
-        asked.prior,
-        asked.loss,
-        asked.quality_metric,
-        outputs=asked.outputs,
-        solver=asked.solver,
-        form=asked.form,
-        time_limit_s=asked.time_limit_s,
-    )
+        request.places, request.prior, request.loss, request.quality_metric,
+        outputs=request.outputs, solver=request.solver, form=request.form,
+        time_limit_s=request.time_limit_s,
+    )  # fmt: skip
 
 
 register_mechanism(
@@ -200,20 +146,22 @@ register_mechanism(
 )  # fmt: skip
 register_mechanism(
     "tight-constraints", "every ratio at its limit, where that exists",
-    lambda asked: tight_constraints(asked.places, asked.level, asked.privacy_metric),
+    lambda request: tight_constraints(request.places, request.level, request.privacy_metric),
     title="tight constraints", remaps=True, refuses=("outputs",),
 )  # fmt: skip
 register_mechanism(
     "planar-laplace", "planar Laplace noise, then the nearest place",
-    lambda asked: planar_laplace(asked.places, asked.level, asked.outputs),
-    lambda asked: planar_laplace_for_loss(
-        asked.places, asked.prior, asked.loss, asked.quality_metric
+    lambda request: planar_laplace(request.places, request.level, request.outputs),
+    lambda request: planar_laplace_for_loss(
+        request.places, request.prior, request.loss, request.quality_metric
     ),
     title="planar Laplace", remaps=True, refuses=("privacy_metric",),
 )  # fmt: skip
 register_mechanism(
     "exponential", "probabilities proportional to exp(-epsilon distance / 2)",
-    lambda asked: exponential(asked.places, asked.level, asked.privacy_metric, asked.outputs),
+    lambda request: exponential(
+        request.places, request.level, request.privacy_metric, request.outputs
+    ),
 )  # fmt: skip
 register_mechanism(
     "optimal-privacy", "the largest adversary error at a quality loss, without an epsilon",

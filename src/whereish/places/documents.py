@@ -9,7 +9,7 @@ numbers is checked in one pass. Places and priors are personal: a message names 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -23,7 +23,6 @@ from whereish.places.validation import Array, as_distances, as_loss, check_order
 from whereish.strict_json import as_object, kind_of
 
 Schema = dict[str, Any]
-_NUMBERS = ({int}, {float}, {int, float})
 
 
 def read_numbers(field: str, value: Any, width: int | None, least: int, most: int) -> Array:
@@ -39,14 +38,15 @@ def read_numbers(field: str, value: Any, width: int | None, least: int, most: in
         items = f"{least:,} to {most:,} items" if least < most else f"{most:,} item"
         many = "s" * (most != 1 and least == most)
         raise InputError(f"{field} must have {items}{many}, got {len(value):,}", field)
-    if width is not None:
-        if set(map(type, value)) != {list} or set(map(len, value)) != {width}:
-            _find_row(field, value, width)
-        kinds = set(map(type, chain.from_iterable(value)))
-    else:
-        kinds = set(map(type, value))
-    if kinds not in _NUMBERS:
-        _find_item(field, value, width)
+    if width is None:
+        _check_kinds(field, value)
+    elif set(map(type, value)) != {list} or set(map(len, value)) != {width}:
+        wrong = (not isinstance(row, list) or len(row) != width for row in value)
+        some = f"{field}[{next(i for i, is_wrong in enumerate(wrong) if is_wrong)}]"
+        raise InputError(f"{some} must be {width} numbers", some)
+    elif set(map(type, chain.from_iterable(value))) - {int, float}:
+        for i, row in enumerate(value):
+            _check_kinds(f"{field}[{i}]", row)
     try:
         array = np.array(value, dtype=np.float64)
     except (OverflowError, ValueError, TypeError):
@@ -56,30 +56,19 @@ def read_numbers(field: str, value: Any, width: int | None, least: int, most: in
     return array
 
 
-def _find_row(field: str, rows: list[Any], width: int) -> None:
-    """Name the first row that is none."""
-    for i, row in enumerate(rows):
-        if not isinstance(row, list) or len(row) != width:
-            raise InputError(f"{field}[{i}] must be {width} numbers", f"{field}[{i}]")
-
-
-def _find_item(field: str, items: list[Any], width: int | None) -> None:
+def _check_kinds(field: str, items: list[Any]) -> None:
     """Name the first item that is no number."""
-    for i, item in enumerate(items):
-        if width is not None:
-            _find_item(f"{field}[{i}]", item, None)
-        elif type(item) not in (int, float):
-            some = f"{field}[{i}]"
-            raise InputError(f"{some} must be a number, got {kind_of(item)}", some)
+    if set(map(type, items)) - {int, float}:
+        i = next(i for i, item in enumerate(items) if type(item) not in (int, float))
+        some = f"{field}[{i}]"
+        raise InputError(f"{some} must be a number, got {kind_of(items[i])}", some)
 
 
 def check_least(places: Places) -> None:
     """Refuse too few places to be hidden among."""
     if len(places) < LEAST_PLACES:
-        raise InputError(
-            f"places must hold at least {LEAST_PLACES} places, got {len(places)}: one place hides "
-            "nothing", "places",
-        )  # fmt: skip
+        must = f"must hold at least {LEAST_PLACES} places, got {len(places)}"
+        raise InputError(f"places {must}: one place hides nothing", "places")
 
 
 def read_places(field: str, value: Any) -> Places:
@@ -89,18 +78,18 @@ def read_places(field: str, value: Any) -> Places:
         if len(value) > MOST_PLACES:
             raise InputError(f"{field} must be at most {MOST_PLACES:,}, got {len(value):,}", field)
         return value
-    told = as_object(field, value, field, ("xy_km", "latlon", "cell_km"))
-    given = [name for name in ("xy_km", "latlon") if name in told]
-    if len(given) != 1:
+    parts = as_object(field, value, field, ("xy_km", "latlon", "cell_km"))
+    if ("xy_km" in parts) == ("latlon" in parts):
         raise InputError(f"{field} must have xy_km or latlon, and not both", field)
-    places = _points(f"{field}.{given[0]}", told[given[0]], given[0] == "latlon")
-    if told.get("cell_km") is None:
+    name = "xy_km" if "xy_km" in parts else "latlon"
+    places = _points(f"{field}.{name}", parts[name], name == "latlon")
+    if parts.get("cell_km") is None:
         return places
     cell = f"{field}.cell_km"
-    width, height = read_numbers(cell, told["cell_km"], None, 2, 2).tolist()
+    width, height = read_numbers(cell, parts["cell_km"], None, 2, 2).tolist()
     if min(width, height) <= 0:
         raise InputError(f"{cell} must be positive, width and height in km", cell)
-    return Places(places.xy, places.latlon, places.plane, (width, height))
+    return replace(places, cell_km=(width, height))
 
 
 def _points(field: str, value: Any, on_earth: bool) -> Places:
@@ -120,13 +109,12 @@ def _points(field: str, value: Any, on_earth: bool) -> Places:
         raise InputError(f"{field} {must}{said}", field) from None
 
 
-def read_prior(field: str, value: Any, n: int | None) -> Array:
-    """Read a prior: a non-negative number for each of n places, with sum 1."""
+def read_prior(field: str, value: Any, places: Places | None = None) -> Array:
+    """Read a prior: a non-negative number for each of the places, if they are known, with sum 1."""
     prior = read_numbers(field, value, None, 1, MOST_PLACES)
-    if n is not None and len(prior) != n:
-        raise InputError(
-            f"{field} must have a number for each of {n} places, got {len(prior)}", field
-        )
+    if places is not None and len(prior) != len(places):
+        must = f"must have a number for each of {len(places)} places, got {len(prior)}"
+        raise InputError(f"{field} {must}", field)
     if (prior < 0).any():
         some = f"{field}[{int(np.argmax(prior < 0))}]"
         raise InputError(f"{some} must not be negative", some)
@@ -135,8 +123,9 @@ def read_prior(field: str, value: Any, n: int | None) -> Array:
     return readonly(prior)
 
 
-def read_outputs(field: str, value: Any, n: int) -> tuple[int, ...]:
+def read_outputs(field: str, value: Any, places: Places) -> tuple[int, ...]:
     """Read the numbers of the places that may be reported."""
+    n = len(places)
     chosen = read_numbers(field, value, None, 1, n)
     if (chosen != np.floor(chosen)).any() or (chosen < 0).any() or (chosen >= n).any():
         raise InputError(f"{field} must be place numbers from 0 to {n - 1}", field)
@@ -178,10 +167,11 @@ def read_metric(field: str, value: Any, places: Places) -> str | GivenMetric | N
         value = {value.kind: value.numbers}
     elif hasattr(value, "__array__"):
         value = {"matrix": value}
-    told = as_object(field, value, field, ("matrix", "edges"), exactly_one=True)
-    if "matrix" in told:
-        return GivenMetric("matrix", _matrix(f"{field}.matrix", told["matrix"], len(places)))
-    return GivenMetric("edges", _edges(f"{field}.edges", told["edges"], len(places)))
+    ((kind, numbers),) = as_object(
+        field, value, field, ("matrix", "edges"), exactly_one=True
+    ).items()
+    read = _matrix if kind == "matrix" else _edges
+    return GivenMetric(kind, read(f"{field}.{kind}", numbers, len(places)))
 
 
 def _matrix(field: str, value: Any, n: int) -> Array:
@@ -260,8 +250,8 @@ def metric_schema(use: str) -> Schema:
     edge = {**row, "minItems": 3, "maxItems": 3}
     names = metric_names(use)
     words = "; ".join(f"{name}: {METRICS[name].about}" for name in names)
-    given = [
+    as_data = [
         _object(name, {"type": "array", "items": item, "minItems": 1})
         for name, item in (("matrix", row), ("edges", edge))
     ]
-    return {"anyOf": [{"enum": [*names, None], "description": words}, *given]}
+    return {"anyOf": [{"enum": [*names, None], "description": words}, *as_data]}

@@ -22,12 +22,7 @@ from whereish.places.validation import Array, as_numbers, as_whole
 def euclidean(places: Places, others: Places | None = None) -> Array:
     """Return Euclidean distances in the local plane, in km.
 
-    Parameters
-    ----------
-    places
-        The rows.
-    others
-        The columns; the same places if not given.
+    The rows are places, the columns others: the same places if not given.
 
     >>> euclidean(Places.from_xy([[0, 0], [3, 4]])).tolist()
     [[0.0, 5.0], [5.0, 0.0]]
@@ -40,17 +35,8 @@ def euclidean(places: Places, others: Places | None = None) -> Array:
 def geodesic(places: Places, others: Places | None = None) -> Array:
     """Return geodesic distances on the WGS84 ellipsoid, in km.
 
-    Parameters
-    ----------
-    places
-        The rows.
-    others
-        The columns; the same places if not given.
-
-    Raises
-    ------
-    InputError
-        If the places have no latitude and longitude.
+    The rows are places, the columns others: the same places if not given. InputError is raised if
+    they have no latitude and longitude.
     """
     columns = _places(places) if others is None else _places(others)
     if _places(places).latlon is None or places.latlon is None or columns.latlon is None:
@@ -131,30 +117,18 @@ def discrete(n: int) -> Array:
     return np.ones((n, n)) - np.eye(n)
 
 
-USES = ("privacy", "quality", "adversary")
+USES = ("privacy", "quality", "adversary")  # d_X, d_Q and d_A
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric that has a name.
-
-    Attributes
-    ----------
-    name, about
-        Its name in JSON and flags, and one line of words.
-    distances
-        Returns the (n, n) distances of n places.
-    uses
-        What it may measure: "privacy" (d_X), "quality" (d_Q), "adversary" (d_A).
-    on_earth
-        Whether it needs latitudes and longitudes.
-    """
+    """A metric that has a name in JSON and flags."""
 
     name: str
-    about: str
-    distances: Callable[[Places], Array]
-    uses: tuple[str, ...] = USES
-    on_earth: bool = False
+    about: str  # one line of words
+    distances: Callable[[Places], Array]  # returns the (n, n) distances of n places
+    uses: tuple[str, ...] = USES  # what it may measure
+    on_earth: bool = False  # whether it needs latitudes and longitudes
 
 
 METRICS: dict[str, Metric] = {}
@@ -169,8 +143,8 @@ def register_metric(
     on_earth: bool = False,
 ) -> Metric:
     """Add a metric to the registry. See `Metric` for the parameters."""
-    made = METRICS[name] = Metric(name, about, distances, tuple(uses), on_earth)
-    return made
+    METRICS[name] = Metric(name, about, distances, tuple(uses), on_earth)
+    return METRICS[name]
 
 
 def metric_names(use: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -27,8 +27,7 @@ class LocalPlane:
 
     Distances from the centre are exact; between two points of a city they are within one part in
     a million of the geodesic. Far from the centre they are longer than on the ground: see
-    `Places.plane_stretch`. The centre is public, so it must not depend on
-    the true location.
+    `Places.plane_stretch`. The centre is public, so it must not depend on the true location.
     """
 
     lat: float
@@ -73,7 +72,7 @@ class Places(Immutable):
     xy: Array
     latlon: Array | None = None
     plane: LocalPlane | None = None
-    cell_km: tuple[float, float] | None = field(default=None)
+    cell_km: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         xy = as_numbers("places", self.xy, (None, 2))
@@ -137,10 +136,7 @@ the same point
     def in_plane_of(self, other: Places) -> Places:
         """Return these places in the plane of others, so that distances between them are defined.
 
-        Raises
-        ------
-        InputError
-            If only one of the two sets has latitude and longitude.
+        InputError is raised if only one of the two sets has latitude and longitude.
         """
         if self.plane == other.plane:
             return self
@@ -254,12 +250,9 @@ the same point
 
 
 def square_grid(
-    south: float,
-    west: float,
-    north: float,
-    east: float,
+    south: float, west: float, north: float, east: float,
     cell_km: tuple[float, float] = (0.658, 0.712),
-) -> Places:
+) -> Places:  # fmt: skip
     """Cover an area of the earth with equal cells and return their centres.
 
     The cells are laid out in the local plane of the area, row by row from the south-west, so
@@ -276,13 +269,11 @@ def square_grid(
     >>> square_grid(south=48.84, west=2.29, north=48.89, east=2.38, cell_km=(1.0, 1.0))
     Places(42 within 6 x 5 km, around 48.865, 2.335)
     """
-    plane, (cell_width, cell_height), (columns, rows) = grid_layout(
-        south, west, north, east, cell_km
-    )
-    x = (np.arange(columns) - (columns - 1) / 2) * cell_width
-    y = (np.arange(rows) - (rows - 1) / 2) * cell_height
+    plane, cell, (columns, rows) = grid_layout(south, west, north, east, cell_km)
+    x = (np.arange(columns) - (columns - 1) / 2) * cell[0]
+    y = (np.arange(rows) - (rows - 1) / 2) * cell[1]
     xy = np.column_stack([np.tile(x, rows), np.repeat(y, columns)])
-    return Places(xy, plane.to_latlon(xy), plane, (cell_width, cell_height))
+    return Places(xy, plane.to_latlon(xy), plane, cell)
 
 
 def grid_layout(
@@ -306,14 +297,11 @@ def grid_layout(
     span = (east - west) % 360
     if span == 0:
         raise InputError("east must differ from west, and they are the same")
-    middle_lon = (west + span / 2 + 180) % 360 - 180
-    plane = LocalPlane((south + north) / 2, middle_lon)
     if span > 90:
         raise InputError(f"an area must be a region, not a hemisphere, got {span:g} degrees of lon")
-
-    corners = plane.to_xy(
-        [[lat, lon] for lat in (south, (south + north) / 2, north) for lon in (west, east)]
-    )
+    middle = (south + north) / 2
+    plane = LocalPlane(middle, (west + span / 2 + 180) % 360 - 180)
+    corners = plane.to_xy([[lat, lon] for lat in (south, middle, north) for lon in (west, east)])
     columns = _cells(np.ptp(corners[:, 0]), cell_width)
     rows = _cells(np.ptp(corners[:, 1]), cell_height)
     if columns * rows > 1_000_000:

@@ -60,10 +60,8 @@ def as_numbers(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Ar
         array = raw.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must be {wanted} numbers, got {described(value)}") from None
-    fits = array.ndim == len(shape) and all(
-        want is None or want == got for want, got in zip(shape, array.shape, strict=True)
-    )
-    if not fits:
+    sides = zip(shape, array.shape, strict=False)
+    if array.ndim != len(shape) or any(want not in (None, side) for want, side in sides):
         got = " x ".join(map(str, array.shape)) or "a single number"
         raise InputError(f"{name} must be {wanted} numbers, got {got}")
     if not np.isfinite(array).all():
@@ -162,9 +160,7 @@ def normalised(prior: ArrayLike) -> Array:
         weights = np.asarray(prior, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"prior must be numbers, got {described(prior)}") from None
-    if not weights.size or not np.isfinite(weights).all() or (weights < 0).any():
-        return weights
-    if not weights.any():
+    if not weights.any() or not np.isfinite(weights).all() or (weights < 0).any():
         return weights
     shares = weights / weights.max()
     return np.asarray(shares / shares.sum())

@@ -24,8 +24,7 @@ class CellEdges:
     """Voronoi edges: the points ``middle + t * along`` for t from ``start`` to ``end``.
 
     In the direction ``along``, the cell of place ``left`` is on the left, that of ``right`` on the
-    right.
-    ``start`` may be -inf and ``end`` +inf. Lengths are in km.
+    right. ``start`` may be -inf and ``end`` +inf. Lengths are in km.
     """
 
     left: NDArray[np.int64]

@@ -7,11 +7,11 @@ degree, and cells are counted from there, so that no centre of a cell is anybody
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from whereish.errors import InputError
+from whereish.lazy import pl
 from whereish.places import Array, LocalPlane, as_number
 from whereish.profiles.defaults import EARTH_RADIUS_KM, HEAVIEST_TILES, RADIUS_KM
 from whereish.profiles.regions import (
@@ -24,9 +24,6 @@ from whereish.profiles.regions import (
 )
 from whereish.profiles.visits import Visits, count_visits
 from whereish.traces.source import Progress, Traces
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _SAME_DEGREES = 1e-9  # more than any rounding error, much less than a place
 
@@ -52,16 +49,11 @@ def area_cells(
 
 def find_middle(visits: Visits, radius_km: float) -> LocalPlane:
     """Return the hundredth of a degree around which most time was spent."""
-    import polars as pl
-
-    weights = (
-        hours_divided(visits).group_by("region").agg(time=pl.col("share").sum()).sort("region")
-    )
+    weights = hours_divided(visits).group_by("region").agg(time=pl.col("share").sum())
     if len(weights) == 0:
         raise InputError("traces must hold at least one point that can be used, got none")
-    heaviest = (
-        weights.sort("time", "region", descending=[True, False]).head(HEAVIEST_TILES).sort("region")
-    )
+    ranked = weights.sort("time", "region", descending=[True, False])
+    heaviest = ranked.head(HEAVIEST_TILES).sort("region")
     time = heaviest["time"].to_numpy()
     lat, lon = DegreeTiles().middles(heaviest["region"].to_numpy())
     near = _apart_km(lat, lon, lat[:, None], lon[:, None]) <= radius_km
@@ -97,8 +89,6 @@ def _apart_km(lat: Array, lon: Array, other_lat: Array, other_lon: Array) -> Arr
 
 def nearby(visits: Visits, middle: LocalPlane, radius_km: float) -> Visits:
     """Count regions further from the middle than the area reaches as `ELSEWHERE`."""
-    import polars as pl
-
     ids = visits.table["region"].unique().sort().to_numpy()
     ids = ids[ids != ELSEWHERE]
     if len(ids) == 0:
@@ -118,8 +108,6 @@ def distinct(table: pl.DataFrame) -> pl.DataFrame:
 
 def hours_divided(visits: Visits) -> pl.DataFrame:
     """Divide every hour among the regions in which it was spent: column ``share``."""
-    import polars as pl
-
     if visits.counted == "points":
         return visits.table.with_columns(share=pl.lit(1.0))
     return visits.table.with_columns(share=1 / pl.len().over("user", "hour"))

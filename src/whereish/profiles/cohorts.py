@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from whereish.errors import InputError, described
+from whereish.lazy import pl
 from whereish.places import Array, Places, as_whole
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import ELSEWHERE, Ids
 from whereish.profiles.visits import ALL_DAY, PERIODS, Step, Visits, in_period
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Periods = Mapping[str, tuple[int, int]]
 _ALL_DAYS = 100_000  # more than any record
@@ -30,12 +27,9 @@ def busiest_window(visits: Visits, days: int = 90) -> Visits:
 
     Of several such windows it is the first. A person with fewer days keeps all.
     """
-    import polars as pl
-
     days = min(as_whole("days", days), _ALL_DAYS)
     visits.check_timed("a window of days")
-    traces = visits.traces
-    totals = traces.rolling(
+    totals = visits.traces.rolling(
         index_column="day", period=f"{days}d", offset="0d", closed="left", group_by="user"
     ).agg(pl.col("traces").sum())
     best = totals.sort("user", "traces", "day", descending=[False, True, False])
@@ -49,18 +43,18 @@ def busiest_window(visits: Visits, days: int = 90) -> Visits:
 
 def inside(visits: Visits, ids: Ids | None = None, name: str = "inside the area") -> Visits:
     """Keep the points in some regions: in these, or in any."""
-    import polars as pl
+    return visits.then(name, visits.table.filter(among(ids)))
 
-    wanted = pl.col("region") != ELSEWHERE
-    if ids is not None:
-        wanted = pl.col("region").is_in(pl.Series(ids, dtype=pl.Int64).implode())
-    return visits.then(name, visits.table.filter(wanted))
+
+def among(ids: Ids | None) -> pl.Expr:
+    """Tell which visits are in some regions (None: in any)."""
+    if ids is None:
+        return pl.col("region") != ELSEWHERE
+    return pl.col("region").is_in(pl.Series(ids, dtype=pl.Int64).implode())
 
 
 def enough_points(visits: Visits, at_least: int = 20, periods: Periods = PERIODS) -> Visits:
     """Keep people with so many points in every period of the day."""
-    import polars as pl
-
     as_whole("at_least", at_least, 0)
     if not periods:
         raise InputError("periods must name at least one period of the day, got none")
@@ -84,8 +78,6 @@ def region_scores(visits: Visits, top: int = 30) -> pl.DataFrame:
     -------
     ``region``, ``score`` and ``points`` (of all people), the best first.
     """
-    import polars as pl
-
     as_whole("top", top)
     all_points = visits.table.group_by("region").agg(points=pl.len())
     own = visits.table.group_by("user", "region").agg(own=pl.len()).join(all_points, on="region")
@@ -93,12 +85,9 @@ def region_scores(visits: Visits, top: int = 30) -> pl.DataFrame:
         "user", "own", "points", "region", descending=[False, True, True, False]
     ).filter(pl.int_range(pl.len()).over("user") < top)
     score = ranked.group_by("region").agg(score=pl.len())
-    return (
-        all_points.join(score, on="region", how="left")
-        .with_columns(pl.col("score").fill_null(0))
-        .select("region", "score", "points")
-        .sort("score", "points", "region", descending=[True, True, False])
-    )
+    scored = all_points.join(score, on="region", how="left")
+    table = scored.select("region", pl.col("score").fill_null(0), "points")
+    return table.sort("score", "points", "region", descending=[True, True, False])
 
 
 def popular_regions(visits: Visits, places: int = 50, top: int = 30) -> Ids:
@@ -116,8 +105,6 @@ def region_priors(
 
     A period in which somebody has no point there is left out.
     """
-    import polars as pl
-
     index = pl.DataFrame({"region": np.asarray(ids, np.int64), "place": np.arange(len(ids))})
     rows = visits.table.join(index, on="region", how="inner")
     priors: dict[str, dict[str, Array]] = {user: {} for user in visits.users}
@@ -163,14 +150,11 @@ class Cohort:
     def profile(self, user: str, period: str = ALL_DAY) -> Profile:
         """Return a person's profile in a period of the day."""
         if user not in self.priors:
-            raise InputError(
-                f"user must be one of the {len(self.priors)} people, got {described(user)}"
-            )
+            known = f"one of the {len(self.priors)} people"
+            raise InputError(f"user must be {known}, got {described(user)}")
         if period not in self.priors[user]:
-            known = ", ".join(self.priors[user])
-            raise InputError(
-                f"period must be one of {known} for this person, got {described(period)}"
-            )
+            known = f"one of {', '.join(self.priors[user])} for this person"
+            raise InputError(f"period must be {known}, got {described(period)}")
         shapes = None if self.places.cell_km else tuple(self.visits.regions.shapes(self.ids))
         return Profile(self.places, self.priors[user][period], shapes)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whereish.errors import InputError
-from whereish.places import Array, Places, euclidean
+from whereish.places import Array, Places
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import ELSEWHERE, Districts, Ids, Regions
 
@@ -18,7 +18,7 @@ _PAIRS_A_STEP = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class KnownPlaces:
+class KnownPlaces(Regions):
     """Places that are given, numbered as they come.
 
     A point is at the nearest place, in cells' widths and heights where the places are cells; it is
@@ -42,29 +42,14 @@ class KnownPlaces:
             off = np.abs(xy[:, None] - self.known.xy)
             away = (off / cell).max(axis=2) if cell else np.hypot(off[..., 0], off[..., 1])
             best = away.argmin(axis=1)
-            there = away[np.arange(len(best)), best] <= (0.5 + _EDGE if cell else self._reach_km)
+            reach = 0.5 + _EDGE if cell else self.known.largest_snap_km
+            there = away[np.arange(len(best)), best] <= reach
             found[part] = np.where(there, best, ELSEWHERE)
         return found
 
-    @property
-    def _reach_km(self) -> float:
-        apart = euclidean(self.known).copy()
-        np.fill_diagonal(apart, np.inf)
-        return float(apart.min(axis=1).max())
-
     def places(self, ids: Ids) -> Places:
         """Return some of the places."""
-        where = self.known
-        latlon = None if where.latlon is None else where.latlon[ids]
-        return Places(where.xy[ids], latlon, where.plane, where.cell_km)
-
-    def shapes(self, ids: Ids) -> list[Any]:
-        """Return nothing: where shapes are known, they are `Districts`."""
-        return []
-
-    def around(self, ids: Ids, count: int) -> Ids:
-        """Return nothing: there are no other places."""
-        return np.empty(0, dtype=np.int64)
+        return self.known.subset(ids.tolist())
 
     def recipe(self) -> Any:
         """Return where the places are."""

@@ -9,10 +9,18 @@ from typing import Any
 
 from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError
+from whereish.files import is_utf8
+from whereish.lazy import pl
 from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet
 from whereish.profiles.profile import Profile
-from whereish.profiles.tables import NEEDED, coordinate_columns, from_columns, read_profile
+from whereish.profiles.tables import (
+    NEEDED,
+    coordinate_columns,
+    from_columns,
+    one_line,
+    read_profile,
+)
 
 _FILES = (".csv", ".tsv", ".json", ".geojson", ".parquet", ".pq")
 _ROWS = 200_000
@@ -30,13 +38,8 @@ class Person:
 class People:
     """The people of a folder of profiles, or of a table with a column ``user``.
 
-    What can be wrong with all of it is found when it is opened; what is wrong with one person's
-    profile is theirs alone.
-
-    Raises
-    ------
-    InputError
-        If there is nobody, or somebody twice.
+    What can be wrong with all of it is found when it is opened: InputError if there is nobody, or
+    somebody twice. What is wrong with one person's profile is theirs alone.
     """
 
     def __init__(self, path: str | Path, *, normalise: bool = False) -> None:
@@ -65,15 +68,11 @@ class People:
                 yield Person(user, None, str(wrong))
 
     def _scan(self) -> Any:
-        import polars as pl
-
         if self._is_parquet:
             return pl.scan_parquet(self._path, glob=False)
         return pl.scan_csv(self._path, infer_schema=False, glob=False)
 
     def _needed(self) -> Any:
-        import polars as pl
-
         return self._scan().select(self._columns).with_columns(pl.col("user").cast(pl.String))
 
     def _check_table(self) -> None:
@@ -92,16 +91,13 @@ class People:
             raise FormatError(f"{self._path}: {wrong}") from None
 
     def _count_rows(self) -> int:
-        import polars as pl
-
         try:
             self._check_table()
-            told = self._needed().select(
-                pl.col("user").n_unique().alias("people"),
-                pl.col("user").rle_id().max().alias("runs"),
-                pl.col("user").is_null().any().alias("nameless"),
+            user = pl.col("user")
+            counts = self._needed().select(
+                people=user.n_unique(), runs=user.rle_id().max(), nameless=user.is_null().any()
             )
-            people, runs, nameless = told.collect().row(0)
+            people, runs, nameless = counts.collect().row(0)
         except (pl.exceptions.PolarsError, OSError) as wrong:
             raise FormatError(
                 f"profiles must be a Parquet or CSV table, and {self._path} is not one "
@@ -117,8 +113,6 @@ class People:
         return int(people)
 
     def _from_table(self) -> Iterator[Person]:
-        import polars as pl
-
         rest: pl.DataFrame | None = None
         at = 0
         while True:
@@ -139,15 +133,7 @@ class People:
         try:
             return Person(user, from_columns(columns, self._normalise))
         except InputError as wrong:
-            return Person(user, None, " ".join(str(wrong).split()))
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+            return Person(user, None, one_line(wrong))
 
 
 def _people_of(folder: Path) -> dict[str, Path]:
@@ -156,7 +142,7 @@ def _people_of(folder: Path) -> dict[str, Path]:
     for file in sorted(folder.iterdir()):
         if not file.is_file() or file.suffix.lower() not in _FILES or file.name.startswith("."):
             continue
-        if not _is_text(file.name):
+        if not is_utf8(file.name):
             raise InputError(
                 f"profiles must have names in UTF-8, and one in {folder} has none: rename {file!r}"
             )

@@ -7,20 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from whereish.errors import InputError, described
+from whereish.lazy import pl
 from whereish.places import Array, Places, as_number, as_whole, euclidean
 from whereish.profiles.area import check_radius, distinct, find_middle, hours_divided, nearby
-from whereish.profiles.cohorts import busiest_window
-from whereish.profiles.defaults import (
-    CELL_SIZES_M,
-    COVERAGE,
-    PLACES,
-    RADIUS_KM,
-)
+from whereish.profiles.cohorts import among, busiest_window
+from whereish.profiles.defaults import CELL_SIZES_M, COVERAGE, PLACES, RADIUS_KM
 from whereish.profiles.known_places import regions_of
 from whereish.profiles.profile import Profile
 from whereish.profiles.regions import (
@@ -44,9 +39,6 @@ from whereish.profiles.visits import (
 from whereish.traces.cleaning import Funnel
 from whereish.traces.held import hold
 from whereish.traces.source import Progress, Traces
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _FINE_KM = CELL_SIZES_M[0] / 1000
 SMOOTH_KM = 0.5
@@ -171,9 +163,8 @@ def personal_profile(
         visits = _best_size(visits, fine, places)
     if on is not None:
         return _profile_on(on, visits, smooth)
-    return profile_from_visits(
-        visits, visits.users[0] if visits.users else "", places, smooth=smooth
-    )
+    (user,) = visits.users or [""]
+    return profile_from_visits(visits, user, places, smooth=smooth)
 
 
 def profile_from_visits(
@@ -182,14 +173,13 @@ def profile_from_visits(
     """Make the profile of one of the people that visits are of, at the person's own places."""
     as_whole("places", places, 2)
     check_smooth(smooth)
-    alone = visits.table.filter(user=user)
-    ids, counts = _most_visited(alone["region"].to_numpy(), places)
+    own = replace(visits, table=visits.table.filter(user=user))
+    ids, counts = _most_visited(own.table["region"].to_numpy(), places)
     if len(ids) == 0:
         raise InputError(
             "traces must hold a point in the area and the period, got none: choose another area, "
             "radius or period, or smaller regions"
         )
-    share = _time_share(replace(visits, table=alone), ids)
     more = visits.regions.around(ids, places - len(ids)) if len(ids) < places else ids[:0]
     chosen = np.concatenate([ids, more])
     if len(chosen) < 2:
@@ -199,11 +189,7 @@ def profile_from_visits(
     where = visits.regions.places(chosen[order])
     shapes = None if where.cell_km else tuple(visits.regions.shapes(chosen[order]))
     profile = Profile(where, smoothed(prior[order], where, smooth), shapes)
-    area = _time_share(replace(visits, table=alone), None)
-    return PersonalProfile(
-        profile, user, len(alone), _different(alone["hour"]), _different(alone["day"]), area, share,
-        len(ids), visits.steps, visits.funnel, visits.counted, len(alone) - int(counts.sum()),
-    )  # fmt: skip
+    return _with_coverage(profile, own, ids, len(ids), int(counts.sum()))
 
 
 # Earlier names.
@@ -212,25 +198,27 @@ Portrait, portrait = PersonalProfile, profile_from_visits
 
 def _profile_on(on: Profile, visits: Visits, smooth: float) -> PersonalProfile:
     """Count one person's visits at the places of a profile."""
-    table = visits.table
-    at = table["region"].to_numpy()
+    at = visits.table["region"].to_numpy()
     counts = np.bincount(at[at != ELSEWHERE], minlength=len(on.places)).astype(np.float64)
     if counts.sum() == 0:
         raise InputError(
             "traces must hold a point at the places of the profile, in the period, got none"
         )
     prior = smoothed(counts / counts.sum(), on.places, smooth)
-    share = _time_share(visits, None)
+    profile = Profile(on.places, prior, on.regions, on.backdrop)
+    return _with_coverage(profile, visits, None, int((counts > 0).sum()), int(counts.sum()))
+
+
+def _with_coverage(
+    profile: Profile, own: Visits, ids: Ids | None, visited: int, at_places: int
+) -> PersonalProfile:
+    """Add how much of one person's visits a profile covers, whose regions these are (None: all)."""
+    hours, days = (own.table[name].drop_nulls().n_unique() for name in ("hour", "day"))
     return PersonalProfile(
-        Profile(on.places, prior, on.regions, on.backdrop), visits.users[0], len(table),
-        _different(table["hour"]), _different(table["day"]), share, share,
-        int((counts > 0).sum()), visits.steps, visits.funnel, visits.counted,
-        int((at == ELSEWHERE).sum()),
+        profile, own.users[0], len(own.table), hours, days, _time_share(own, None),
+        _time_share(own, ids), visited, own.steps, own.funnel, own.counted,
+        len(own.table) - at_places,
     )  # fmt: skip
-
-
-def _different(column: pl.Series) -> int:
-    return column.drop_nulls().n_unique()
 
 
 def smoothed(prior: Array, places: Places, share: float, reach_km: float = SMOOTH_KM) -> Array:
@@ -276,8 +264,6 @@ def _count_one(traces: Traces | pl.DataFrame, regions: Regions, how: CountOption
 
 def _best_size(visits: Visits, cells: SquareCells, places: int) -> Visits:
     """Return the visits to the smallest cells of which some places cover the time well."""
-    import polars as pl
-
     column, row = SquareCells.grid(visits.table["region"].to_numpy())
     nowhere = visits.table["region"].to_numpy() == ELSEWHERE
     for factor in (size // CELL_SIZES_M[0] for size in CELL_SIZES_M):
@@ -298,10 +284,6 @@ def _most_visited(regions: Ids, places: int) -> tuple[Ids, Array]:
 
 def _time_share(visits: Visits, ids: Ids | None) -> float:
     """Return the share of the recorded hours in some regions (None: in any)."""
-    import polars as pl
-
-    there = pl.col("region") != ELSEWHERE
-    if ids is not None:
-        there = pl.col("region").is_in(pl.Series(ids, dtype=pl.Int64).implode())
+    there = among(ids)
     share = (pl.col("share") * there).sum() / pl.col("share").sum()
     return float(hours_divided(visits).select(share).item() or 0.0)

@@ -30,7 +30,7 @@ _HALF = _ROW >> np.int64(1)
 
 @runtime_checkable
 class Regions(Protocol):
-    """The methods of every class of regions."""
+    """The methods of every class of regions. Those that cannot be drawn or extended inherit two."""
 
     def of(self, lat: Array, lon: Array) -> Ids:
         """Return the number of the region each point is in, or `ELSEWHERE`."""
@@ -41,12 +41,12 @@ class Regions(Protocol):
         ...
 
     def shapes(self, ids: Ids) -> list[Any]:
-        """Return regions as shapes (shapely, in degrees)."""
-        ...
+        """Return regions as shapes (shapely, in degrees); none if they are not known."""
+        return []
 
     def around(self, ids: Ids, count: int) -> Ids:
-        """Return up to so many other regions, those next to these first."""
-        ...
+        """Return up to so many other regions, those next to these first; none by default."""
+        return np.empty(0, dtype=np.int64)
 
     def recipe(self) -> Any:
         """Return all parameters of the regions, as JSON: the same recipe, the same regions."""
@@ -80,13 +80,9 @@ class SquareCells:
 
     @classmethod
     def over(
-        cls,
-        south: float,
-        west: float,
-        north: float,
-        east: float,
+        cls, south: float, west: float, north: float, east: float,
         cell_km: tuple[float, float] = PAPER_CELL_KM,
-    ) -> SquareCells:
+    ) -> SquareCells:  # fmt: skip
         """Cover an area, given in degrees: the same cells as `square_grid`.
 
         >>> cells = SquareCells.over(south=48.84, west=2.29, north=48.89, east=2.38)
@@ -104,13 +100,17 @@ class SquareCells:
         near = np.flatnonzero(self._near(lat, lon))
         xy = self.plane.to_xy(np.column_stack([lat[near], lon[near]]))
         column, row = np.floor((xy - self.corner_km) / self.cell_km).astype(np.int64).T
-        inside = np.ones(len(xy), dtype=bool)
-        if self.columns is not None:
-            inside &= (column >= 0) & (column < self.columns)
-        if self.rows is not None:
-            inside &= (row >= 0) & (row < self.rows)
-        found[near] = np.where(inside, self.numbered(column, row), ELSEWHERE)
+        found[near] = np.where(self._fits(column, row), self.numbered(column, row), ELSEWHERE)
         return found
+
+    def _fits(self, column: Ids, row: Ids) -> NDArray[np.bool_]:
+        """Tell which cells there are: all, unless their columns or rows have an end."""
+        fits = np.ones(len(column), dtype=bool)
+        if self.columns is not None:
+            fits &= (column >= 0) & (column < self.columns)
+        if self.rows is not None:
+            fits &= (row >= 0) & (row < self.rows)
+        return fits
 
     def _near(self, lat: Array, lon: Array) -> NDArray[np.bool_]:
         """Tell which points may be in a cell: only those are projected."""
@@ -182,8 +182,7 @@ class SquareCells:
     ) -> dict[int, None]:
         """Collect new cells around known ones: all at one distance before any further away."""
         wide, high = (int(reach / side) + 1 for side in self.cell_km)
-        if self.columns is not None and self.rows is not None:
-            wide, high = min(wide, self.columns), min(high, self.rows)
+        wide, high = min(wide, self.columns or wide), min(high, self.rows or high)
         column, row = np.meshgrid(np.arange(-wide, wide + 1), np.arange(-high, high + 1))
         offsets = np.column_stack([column.ravel(), row.ravel()])
         away = np.hypot(*(offsets * self.cell_km).T)
@@ -191,11 +190,7 @@ class SquareCells:
         found: dict[int, None] = {}
         for offset in offsets[order[away[order] <= reach]]:
             column, row = (known + offset).T
-            fits = np.ones(len(column), dtype=bool)
-            if self.columns is not None:
-                fits &= (column >= 0) & (column < self.columns)
-            if self.rows is not None:
-                fits &= (row >= 0) & (row < self.rows)
+            fits = self._fits(column, row)
             for number in self.numbered(column[fits], row[fits]).tolist():
                 if number not in seen:
                     found.setdefault(number)
@@ -250,11 +245,10 @@ class H3Cells:
 
     def around(self, ids: Ids, count: int) -> Ids:
         """Return up to so many other hexagons, ring by ring."""
-        seen, found = {int(i) for i in ids}, list[int]()
+        known, found = {int(i) for i in ids}, list[int]()
         for ring in range(1, count + 2):
-            for cell in sorted({c for i in ids for c in self._h3.grid_disk(int(i), ring)} - seen):
-                seen.add(cell)
-                found.append(cell)
+            disk = {cell for i in known for cell in self._h3.grid_disk(i, ring)}
+            found += sorted(disk.difference(known, found))
             if len(found) >= count:
                 break
         return np.array(found[:count], dtype=np.int64)
@@ -284,8 +278,7 @@ class Districts:
 
         file = Path(path)
         try:
-            document = json.loads(file.read_text(encoding="utf-8-sig"))
-            features = document["features"]
+            features = json.loads(file.read_text(encoding="utf-8-sig"))["features"]
             found = [shape(feature["geometry"]) for feature in features]
         except OSError as wrong:
             raise InputError(f"districts {file} cannot be read: {wrong.strerror}") from None
@@ -296,12 +289,11 @@ class Districts:
             sound = region.geom_type in ("Polygon", "MultiPolygon") and region.is_valid
             if not sound or region.is_empty:
                 raise FormatError(f"districts {file}: feature {number} must be a valid polygon")
-            for part in getattr(region, "geoms", [region]):
-                if part.bounds[2] - part.bounds[0] > 180:
-                    raise FormatError(
-                        f"districts {file}: feature {number} spans more than 180 degrees of "
-                        "longitude: where it crosses the date line, split it there (RFC 7946)"
-                    )
+            if crosses_date_line(region):
+                raise FormatError(
+                    f"districts {file}: feature {number} spans more than 180 degrees of "
+                    "longitude: where it crosses the date line, split it there (RFC 7946)"
+                )
         if not found:
             raise FormatError(f"districts {file} has no feature")
         return cls(tuple(found))
@@ -345,7 +337,7 @@ class Districts:
 
 
 @dataclass(frozen=True)
-class DegreeTiles:
+class DegreeTiles(Regions):
     """Tiles of the earth, a hundredth of a degree wide and high: to find the area of a person."""
 
     step: float = 0.01
@@ -365,17 +357,15 @@ class DegreeTiles:
         lat, lon = (row + 0.5) * self.step - 90, (column + 0.5) * self.step - 180
         return np.clip(lat, -90, 90), np.clip(lon, -180, 180)
 
-    def shapes(self, ids: Ids) -> list[Any]:
-        """Return nothing: tiles are not drawn."""
-        return []
-
-    def around(self, ids: Ids, count: int) -> Ids:
-        """Return nothing: tiles are not places of a profile."""
-        return np.empty(0, dtype=np.int64)
-
     def recipe(self) -> Any:
         """Return the size."""
         return ["degrees", self.step]
+
+
+def crosses_date_line(region: Any) -> bool:
+    """Tell whether a part of a shape spans more than 180 degrees of longitude."""
+    bounds = [part.bounds for part in getattr(region, "geoms", [region])]
+    return any(east - west > 180 for west, _, east, _ in bounds)
 
 
 def as_cell_km(value: Any) -> tuple[float, float]:

@@ -16,19 +16,16 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from whereish.errors import InputError, described
 from whereish.files import check_writable, new_folder, real_path
+from whereish.lazy import pl
 from whereish.places import Array, LocalPlane, as_whole
 from whereish.traces.cleaning import schema
 from whereish.traces.source import check_zone
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Progress = Callable[[int], object]
 _PLT_HEADING = (
@@ -92,16 +89,13 @@ class SyntheticCity:
 
     def person(self, number: int) -> pl.DataFrame:
         """Return all points of one person: user, time, lat and lon."""
-        import polars as pl
-
         if not 0 <= number < self.users:
             raise InputError(f"number must be from 0 to {self.users - 1}, got {number}")
         rng = np.random.default_rng([self.seed, 1, number])
         life = _Life(self._hotspots, self._quarters, rng)
         seconds, spots, recorded = self._walk(life, rng)
-        starts = np.array(sorted(recorded))
-        times = [np.arange(a, b, self.every_s) for a, b in starts] if len(starts) else []
-        when = np.concatenate(times) if times else np.empty(0, dtype=np.int64)
+        times = [np.arange(begin, end, self.every_s) for begin, end in sorted(recorded)]
+        when = np.concatenate([np.empty(0, dtype=np.int64), *times])
         xy = np.column_stack([np.interp(when, seconds, spots[:, part]) for part in (0, 1)])
         xy += rng.normal(0, _NOISE_KM, xy.shape)
         # Six decimals, as loggers write them: the same numbers in every format.
@@ -125,8 +119,6 @@ class SyntheticCity:
 
     def write_geolife(self, folder: str | Path, progress: Progress | None = None) -> Path:
         """Write a tree of files as GeoLife's: ``Data/000/Trajectory/20250303070000.plt``."""
-        import polars as pl
-
         day = (pl.col("time").dt.epoch("s") / 86400 + 25569).round(10)
         paused = pl.col("time").diff().dt.total_seconds() > _PAUSE_S
         with new_folder(folder) as made:
@@ -149,8 +141,6 @@ class SyntheticCity:
 
     def write_t_drive(self, folder: str | Path, progress: Progress | None = None) -> Path:
         """Write a file a person as T-Drive's: id, time (Beijing's), lon and lat to 5 decimals."""
-        import polars as pl
-
         clock = pl.col("time").dt.convert_time_zone(_TAXI_ZONE).dt.strftime("%Y-%m-%d %H:%M:%S")
         with new_folder(folder) as made:
             for number, table in enumerate(self.people(progress)):

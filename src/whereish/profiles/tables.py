@@ -12,10 +12,12 @@ import numpy as np
 
 from whereish.compressed import unpacked_size
 from whereish.errors import FormatError, InputError, column_names, described
+from whereish.lazy import pl
 from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet, reading_parquet
 from whereish.places import Array, Places, normalised
 from whereish.profiles.profile import Profile
+from whereish.profiles.regions import crosses_date_line
 
 SUFFIXES = ".csv, .json, .geojson or .parquet"
 CELL_COLUMNS = ("width_km", "height_km")
@@ -28,9 +30,8 @@ def read_profile(path: str | Path, *, normalise: bool = False, user: str | None 
 
     A CSV, JSON or Parquet table needs the columns ``x_km, y_km, prior`` or ``lat, lon, prior``;
     where the places are cells, ``width_km`` and ``height_km`` say how large; other columns are
-    ignored. JSON may be a list of records or a mapping of columns. In GeoJSON
-    every feature is a region of any shape with a property ``prior``; its place is a
-    representative point inside.
+    ignored. JSON may be a list of records or a mapping of columns. In GeoJSON every feature is a
+    region of any shape with a property ``prior``; its place is a representative point inside.
 
     Parameters
     ----------
@@ -48,12 +49,11 @@ def read_profile(path: str | Path, *, normalise: bool = False, user: str | None 
         raise InputError(f"profile must be the name of a file, got {described(path)}")
     file = Path(path)
     try:
-        if not file.is_file():
-            raise InputError(f"profile must be a file that exists, got {file}")
-    except InputError:
-        raise
+        exists = file.is_file()
     except (OSError, ValueError):
         raise InputError("profile must be the name of a file that exists") from None
+    if not exists:
+        raise InputError(f"profile must be a file that exists, got {file}")
     try:
         if file.stat().st_size == 0:
             raise FormatError("the file is empty")
@@ -66,17 +66,14 @@ def read_profile(path: str | Path, *, normalise: bool = False, user: str | None 
         if kind in (".json", ".geojson"):
             return _from_json(_load_json(file), normalise, user)
         raise FormatError(f"the name must end in {SUFFIXES}")
-    except FormatError as wrong:
-        raise FormatError(f"profile {file}: {_one_line(wrong)}") from wrong
     except InputError as wrong:
-        raise InputError(f"profile {file}: {_one_line(wrong)}") from wrong
+        kind_of_error = FormatError if isinstance(wrong, FormatError) else InputError
+        raise kind_of_error(f"profile {file}: {one_line(wrong)}") from wrong
     except OSError as wrong:
         raise InputError(f"profile {file} cannot be read: {wrong.strerror}") from wrong
 
 
 def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
-    import polars as pl
-
     try:
         unpacked_size(file)
         table = pl.read_csv(file.read_bytes(), separator=separator, infer_schema=False)
@@ -92,8 +89,6 @@ def _csv_columns(file: Path, separator: str) -> dict[str, list[Any]]:
 
 def _parquet_columns(file: Path, user: str | None) -> dict[str, list[Any]]:
     """Read what is needed of a Parquet table: these columns, and the rows of one person."""
-    import polars as pl
-
     with reading_parquet():
         table = pl.scan_parquet(file, glob=False)
         names = table.collect_schema().names()
@@ -127,9 +122,8 @@ def _from_json(document: Any, normalise: bool, user: str | None) -> Profile:
         raise FormatError("this is a mechanism, not a profile of places and a prior")
     if isinstance(document, list) and all(isinstance(row, dict) for row in document):
         names = {name for row in document for name in row}
-        return from_columns(
-            {name: [row.get(name) for row in document] for name in names}, normalise, user
-        )
+        records = {name: [row.get(name) for row in document] for name in names}
+        return from_columns(records, normalise, user)
     columns = document.values() if isinstance(document, dict) else ()
     if columns and all(isinstance(column, list) for column in columns):
         if len({len(column) for column in columns}) > 1:
@@ -178,7 +172,7 @@ def from_columns(
     first, second = coordinate_columns(list(columns))
     _check_count(len(columns["prior"]))
     points = np.column_stack([_numbers(first, columns[first]), _numbers(second, columns[second])])
-    prior = _prior(_numbers("prior", columns["prior"]), normalise)
+    prior = _prior(columns["prior"], normalise)
     places = Places.from_xy(points) if first == "x_km" else Places.from_latlon(points)
     if all(name in columns for name in CELL_COLUMNS):
         sizes = np.column_stack([_numbers(name, columns[name]) for name in CELL_COLUMNS])
@@ -211,13 +205,13 @@ def _from_geojson(features: Any, normalise: bool) -> Profile:
             raise FormatError(f"feature {number} has no geometry that can be read") from None
         if region.is_empty or not region.is_valid:
             raise FormatError(f"feature {number}: the geometry is empty or crosses itself")
-        if any(width_degrees(part) > 180 for part in getattr(region, "geoms", [region])):
+        if crosses_date_line(region):
             raise FormatError(
                 f"feature {number} spans more than 180 degrees of longitude: where it crosses the "
                 "date line, split it there into two parts (RFC 7946)"
             )
-        properties = feature.get("properties")
         regions.append(region)
+        properties = feature.get("properties")
         known = properties if isinstance(properties, dict) else {}
         priors.append(known.get("prior"))
         sizes.append(tuple(known.get(name) for name in CELL_COLUMNS))
@@ -225,16 +219,15 @@ def _from_geojson(features: Any, normalise: bool) -> Profile:
     # The middle of a cell; of any other shape, some point inside.
     points = [region.centroid if cells else region.representative_point() for region in regions]
     places = Places.from_latlon([[point.y, point.x] for point in points])
-    prior = _prior(_numbers("prior", priors), normalise)
+    prior = _prior(priors, normalise)
     if cells:
         return Profile(replace(places, cell_km=sizes[0]), prior)
     return Profile(places, prior, tuple(regions))
 
 
-def width_degrees(part: Any) -> float:
-    """Return how many degrees of longitude a shape spans."""
-    west, _, east, _ = part.bounds
-    return float(east - west)
+def _prior(values: list[Any], normalise: bool) -> Array:
+    prior = _numbers("prior", values)
+    return normalised(prior) if normalise else prior
 
 
 def _numbers(name: str, values: list[Any]) -> Array:
@@ -255,9 +248,6 @@ def _no_number(name: str) -> float:
     raise ValueError(f"{name} is not a number")
 
 
-def _one_line(wrong: Exception) -> str:
+def one_line(wrong: Exception) -> str:
+    """Return the message of an error without line ends."""
     return " ".join(str(wrong).split())
-
-
-def _prior(prior: Array, normalise: bool) -> Array:
-    return normalised(prior) if normalise else prior

@@ -13,19 +13,19 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from whereish.errors import InputError, described
+from whereish.lazy import pl
+from whereish.parquet import parquet_bytes
 from whereish.profiles.regions import Regions
 from whereish.traces.cache import cached, keep, place_for
 from whereish.traces.cleaning import COLUMNS, Funnel, clean
 from whereish.traces.source import Progress, Traces, check_zone
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ALL_DAY = "all day"
 # From and to which hour on the clock; a period may go over midnight (Section 4).
@@ -37,7 +37,7 @@ PERIODS: dict[str, tuple[int, int]] = {
 }
 # A trace ends where nothing is recorded for 20 minutes: four steps of five.
 _STEP_S, _PAUSE_STEPS = 300, 4
-_HELD_ROWS = 2_000_000
+_HELD_ROWS = 4_000_000
 COUNTS = ("hours", "points")
 _FORMAT = 1  # of the cache: to be raised when the same traces give other visits
 
@@ -119,8 +119,6 @@ class Visits:
 
 def in_period(period: str | tuple[int, int]) -> pl.Expr:
     """Return whether the clock is in a period: from its first hour on, before its last."""
-    import polars as pl
-
     begin, end = as_period(period)
     clock = pl.col("clock")
     if begin < end:
@@ -173,8 +171,6 @@ def count_visits(
     cache
         A folder that only its owner may read; the same traces are not read twice.
     """
-    import polars as pl
-
     check_zone(zone)
     if not isinstance(regions, Regions):
         raise InputError(
@@ -182,28 +178,19 @@ def count_visits(
         )
     if _counting(traces, count) == "points":
         return _points(traces, regions, zone, progress)
-    kept = None
+    reduce, funnel = partial(_reduce, regions, zone), Funnel()
+    file = known = None
     if cache is not None and isinstance(traces, Traces):
-        kept = place_for(Path(cache), traces, [_FORMAT, regions.recipe(), zone])
-    found = None if kept is None else cached(kept)
-    known = None
-    if found is not None and isinstance(traces, Traces):
-        known = _unpacked(found, traces.root)
+        file = place_for(Path(cache), traces, [_FORMAT, regions.recipe(), zone])
+        known = _unpacked(cached(file) or b"", traces.root)
     if known is not None:
         table, steps, funnel = known
+    elif isinstance(traces, Traces):
+        table, steps = _merged(traces.map(reduce, funnel, progress))
+        if file is not None:
+            keep(file, _packed(table, steps, funnel, traces.root))
     else:
-        funnel, seen, active = Funnel(), _Set(), _Set()
-        make = _reduce(regions, zone)
-        for visits, moments in (
-            traces.map(make, funnel, progress)
-            if isinstance(traces, Traces)
-            else map(make, [_checked(traces, funnel)])
-        ):
-            seen.add(visits)
-            active.add(moments)
-        table, steps = seen.all(_VISITS), active.all(_MOMENTS)
-        if kept is not None and isinstance(traces, Traces):
-            keep(kept, _packed(table, steps, funnel, traces.root))
+        table, steps = _merged([reduce(_checked(traces, funnel))])
     visited = table.with_columns(
         clock=pl.col("wall").dt.hour().cast(pl.Int8), day=pl.col("wall").dt.date()
     ).select("user", "hour", "clock", "day", "region")
@@ -225,11 +212,9 @@ def _points(
     traces: Traces | pl.DataFrame, regions: Regions, zone: str, progress: Progress | None
 ) -> Visits:
     """Count every row once."""
-    import polars as pl
 
     def reduce(batch: pl.DataFrame) -> pl.DataFrame:
-        inside = regions.of(batch["lat"].to_numpy(), batch["lon"].to_numpy())
-        return batch.select("user", region=pl.Series(inside, dtype=pl.Int64))
+        return batch.select("user", region=_regions_of(regions, batch))
 
     funnel = Funnel()
     if isinstance(traces, Traces):
@@ -240,18 +225,14 @@ def _points(
     else:
         table = traces.with_columns(time=pl.lit(None, pl.Datetime("us", "UTC")))
         parts = [reduce(_checked(table, funnel, timed=False))]
-    table = (
-        pl.concat(parts)
-        .sort("user", "region")
-        .with_row_index("point")
-        .select(
-            "user",
-            hour=pl.lit(None, pl.Datetime("us", "UTC")),
-            clock=pl.lit(0, pl.Int8),
-            day=pl.lit(None, pl.Date),
-            region="region",
-            point="point",
-        )
+    numbered = pl.concat(parts).sort("user", "region").with_row_index("point")
+    table = numbered.select(
+        "user",
+        hour=pl.lit(None, pl.Datetime("us", "UTC")),
+        clock=pl.lit(0, pl.Int8),
+        day=pl.lit(None, pl.Date),
+        region="region",
+        point="point",
     )
     none = pl.DataFrame(schema={"user": pl.String, "day": pl.Date, "traces": pl.UInt32})
     counted = Visits(table, none, regions, zone, funnel, counted="points")
@@ -260,8 +241,6 @@ def _points(
 
 def _checked(table: pl.DataFrame, funnel: Funnel, timed: bool = True) -> pl.DataFrame:
     """Check and clean a table that the caller made."""
-    import polars as pl
-
     if not isinstance(table, pl.DataFrame) or set(COLUMNS) - set(table.columns):
         raise InputError("traces must be Traces, or a polars table with user, time, lat and lon")
     when = table.schema["time"]
@@ -281,61 +260,60 @@ def _checked(table: pl.DataFrame, funnel: Funnel, timed: bool = True) -> pl.Data
     return kept
 
 
+_Pair = tuple["pl.DataFrame", "pl.DataFrame"]  # visits, and moments
 _VISITS, _MOMENTS = ("user", "hour", "wall", "region"), ("user", "step")
 
 
-def _reduce(
-    regions: Regions, zone: str
-) -> Callable[[pl.DataFrame], tuple[pl.DataFrame, pl.DataFrame]]:
-    import polars as pl
-
-    def reduce(batch: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        inside = regions.of(batch["lat"].to_numpy(), batch["lon"].to_numpy())
-        wall = pl.col("time").dt.convert_time_zone(zone).dt.replace_time_zone(None)
-        # When the local hour began: when clocks are put back, two hours have the same name.
-        began = pl.col("time") - (pl.col("wall") - pl.col("wall").dt.truncate("1h"))
-        rows = batch.select("user", "time", wall=wall).select(
-            "user",
-            hour=began,
-            wall=pl.col("wall").dt.truncate("1h"),
-            region=pl.Series(inside),
-            step=pl.col("time").dt.epoch("s").floordiv(_STEP_S),
-        )
-        return rows.select(_VISITS).unique(), rows.select(_MOMENTS).unique()
-
-    return reduce
+def _reduce(regions: Regions, zone: str, batch: pl.DataFrame) -> _Pair:
+    """Return the visits of a batch, and the steps of five minutes with a point."""
+    wall = pl.col("time").dt.convert_time_zone(zone).dt.replace_time_zone(None)
+    # When the local hour began: when clocks are put back, two hours have the same name.
+    began = pl.col("time") - (pl.col("wall") - pl.col("wall").dt.truncate("1h"))
+    rows = batch.select("user", "time", wall=wall).select(
+        "user",
+        hour=began,
+        wall=pl.col("wall").dt.truncate("1h"),
+        region=_regions_of(regions, batch),
+        step=pl.col("time").dt.epoch("s").floordiv(_STEP_S),
+    )
+    return rows.select(_VISITS).unique(), rows.select(_MOMENTS).unique()
 
 
-class _Set:
-    """A set of rows that arrive in parts; parts are merged to bound the memory."""
+def _regions_of(regions: Regions, batch: pl.DataFrame) -> pl.Series:
+    inside = regions.of(batch["lat"].to_numpy(), batch["lon"].to_numpy())
+    return pl.Series(inside, dtype=pl.Int64)
 
-    def __init__(self) -> None:
-        self._parts: list[pl.DataFrame] = []
-        self._rows = 0
 
-    def add(self, part: pl.DataFrame) -> None:
-        self._parts.append(part)
-        self._rows += len(part)
-        if self._rows > _HELD_ROWS and len(self._parts) > 1:
-            import polars as pl
+def _merged(parts: Iterable[_Pair]) -> _Pair:
+    """Return each row of the parts once, sorted; parts are merged early to bound the memory."""
+    held: list[_Pair] = []
+    rows = 0
+    for part in parts:
+        held.append(part)
+        rows += len(part[0]) + len(part[1])
+        if rows > _HELD_ROWS and len(held) > 1:
+            held = [_union(held)]
+            rows = (len(held[0][0]) + len(held[0][1])) // 2  # merge again after as many more
+    visits, moments = _union(held)
+    return visits.sort(_VISITS), moments.sort(_MOMENTS)
 
-            self._parts = [pl.concat(self._parts).unique()]
-            self._rows = len(self._parts[0]) // 2  # merge again after as many more
 
-    def all(self, columns: tuple[str, ...]) -> pl.DataFrame:
-        import polars as pl
-
-        return pl.concat(self._parts).unique().sort(columns)
+def _union(parts: list[_Pair]) -> _Pair:
+    visits, moments = zip(*parts, strict=True)
+    return pl.concat(visits).unique(), pl.concat(moments).unique()
 
 
 def _begun(steps: pl.DataFrame, zone: str) -> pl.DataFrame:
     """Count the traces that begin each day: those after a pause, and the first."""
-    import polars as pl
-
     pause = pl.col("step").diff().over("user")
     starts = steps.filter(pause.is_null() | (pause > _PAUSE_STEPS))
-    moment = pl.from_epoch(pl.col("step") * _STEP_S, time_unit="s").dt.replace_time_zone("UTC")
-    days = starts.select("user", day=moment.dt.convert_time_zone(zone).dt.date())
+    return _by_day(starts, pl.from_epoch(pl.col("step") * _STEP_S, time_unit="s"), zone)
+
+
+def _by_day(starts: pl.DataFrame, moment: pl.Expr, zone: str) -> pl.DataFrame:
+    """Count the traces of each user and day: they begin at a moment, in UTC."""
+    day = moment.dt.replace_time_zone("UTC").dt.convert_time_zone(zone).dt.date()
+    days = starts.select("user", day=day).drop_nulls()
     return days.group_by("user", "day").agg(traces=pl.len()).sort("user", "day")
 
 
@@ -344,31 +322,20 @@ def traces_by_file(visits: Visits, traces: Traces) -> Visits:
 
     For `busiest_window`: without this, a pause of 20 minutes ends a trace.
     """
-    import polars as pl
-
     if traces.kind != "geolife":
         raise InputError(f"a file is a trace in GeoLife's tree only, got {traces.kind} traces")
     rows = [(user, file.name.partition(".")[0]) for user, files in traces.groups for file in files]
-    begun = pl.DataFrame(rows, schema=["user", "name"], orient="row").select(
-        "user",
-        day=pl.col("name")
-        .str.to_datetime("%Y%m%d%H%M%S", strict=False, time_unit="us")
-        .dt.replace_time_zone("UTC")
-        .dt.convert_time_zone(visits.zone)
-        .dt.date(),
-    )
-    counted = begun.drop_nulls().group_by("user", "day").agg(traces=pl.len())
-    return replace(visits, traces=counted.sort("user", "day"))
+    names = pl.DataFrame(rows, schema=["user", "name"], orient="row")
+    moment = pl.col("name").str.to_datetime("%Y%m%d%H%M%S", strict=False, time_unit="us")
+    return replace(visits, traces=_by_day(names, moment, visits.zone))
 
 
 def _packed(table: pl.DataFrame, steps: pl.DataFrame, funnel: Funnel, root: Path) -> bytes:
     """Put the counts into one archive; files are named relative to their root, which may move."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for name, frame in (("visits", table), ("steps", steps)):
-            part = io.BytesIO()
-            frame.write_parquet(part)
-            archive.writestr(name, part.getvalue())
+        archive.writestr("visits", parquet_bytes(table))
+        archive.writestr("steps", parquet_bytes(steps))
         rows = asdict(funnel)
         for name in ("broken", "where"):
             rows[name] = [(os.path.relpath(file, root), *rest) for file, *rest in rows[name]]
@@ -378,8 +345,6 @@ def _packed(table: pl.DataFrame, steps: pl.DataFrame, funnel: Funnel, root: Path
 
 def _unpacked(content: bytes, root: Path) -> tuple[pl.DataFrame, pl.DataFrame, Funnel] | None:
     """Return the counts of an archive; None if it is something else."""
-    import polars as pl
-
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             frames = [pl.read_parquet(io.BytesIO(archive.read(n))) for n in ("visits", "steps")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -13,17 +12,16 @@ import numpy as np
 
 from whereish.errors import InputError, described
 from whereish.files import check_writable, new_folder, write_whole
+from whereish.lazy import pl
+from whereish.parquet import parquet_bytes
 from whereish.profiles.profile import Profile
-from whereish.profiles.tables import CELL_COLUMNS, SUFFIXES, width_degrees
+from whereish.profiles.tables import CELL_COLUMNS, SUFFIXES
 
 
 def write_profile(path: str | Path, profile: Profile) -> None:
     """Write a profile to a file that only its owner may read, completely or not at all.
 
-    Parameters
-    ----------
-    path
-        ``.csv``, ``.json`` or ``.parquet`` for a table, ``.geojson`` for the regions.
+    The file ends in ``.csv``, ``.json`` or ``.parquet`` for a table, ``.geojson`` for the regions.
     """
     if not isinstance(profile, Profile):
         raise InputError(f"a profile is needed, got {type(profile).__name__}")
@@ -43,15 +41,15 @@ def check_profile_file(path: str | Path) -> str:
 
 def check_profiles_target(path: str | Path) -> None:
     """Raise InputError unless the profiles of many people can be written there."""
-    if Path(path).suffix.lower() in (".csv", ".json", ".geojson"):
-        raise InputError(
-            f"the profiles of many people go to a folder or a .parquet file, got {path}"
-        )
-    if Path(path).suffix.lower() == ".parquet":
+    target, kind = Path(path), Path(path).suffix.lower()
+    if kind in (".csv", ".json", ".geojson"):
+        must = "the profiles of many people go to a folder or a .parquet file"
+        raise InputError(f"{must}, got {path}")
+    if kind == ".parquet":
         check_writable(path)
         return
     try:
-        taken = Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir()))
+        taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
     except OSError as wrong:
         raise InputError(f"output cannot be made a folder: {wrong.strerror}") from None
     if taken:
@@ -61,14 +59,9 @@ def check_profiles_target(path: str | Path) -> None:
 def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
     """Write the profiles of many people: a folder of CSV files, or one Parquet table.
 
-    Parameters
-    ----------
-    path
-        A new folder, which only its owner may enter, for a file for each person; or a
-        ``.parquet`` file, whose column ``user`` names the person of each row.
+    Only its owner may enter the new folder, which has a file for each person. In a ``.parquet``
+    file the column ``user`` names the person of each row.
     """
-    import polars as pl
-
     if not profiles:
         raise InputError("profiles must hold at least one person's, got none")
     check_profiles_target(path)
@@ -77,9 +70,7 @@ def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
             pl.DataFrame({"user": [user] * len(who.places), **_as_columns(who)})
             for user, who in profiles.items()
         ]
-        stream = io.BytesIO()
-        pl.concat(parts).write_parquet(stream)
-        write_whole(path, stream.getvalue(), private=True)
+        write_whole(path, parquet_bytes(pl.concat(parts)), private=True)
         return
     with new_folder(path, private=True) as folder:
         for name, who in zip(_file_names(list(profiles)), profiles.values(), strict=True):
@@ -103,32 +94,22 @@ def _file_names(users: list[str]) -> list[str]:
 
 def _as_columns(profile: Profile) -> dict[str, Any]:
     places = profile.places
-    names, points = (
-        (("x_km", "y_km"), places.xy) if places.latlon is None else (("lat", "lon"), places.latlon)
-    )
+    names = ("x_km", "y_km") if places.latlon is None else ("lat", "lon")
+    points = places.xy if places.latlon is None else places.latlon
     columns: dict[str, Any] = dict(zip(names, points.T, strict=True))
     columns["prior"] = profile.prior
-    if places.cell_km is not None:
-        columns |= {
-            n: [km] * len(places) for n, km in zip(CELL_COLUMNS, places.cell_km, strict=True)
-        }
+    for name, km in zip(CELL_COLUMNS, places.cell_km or (), strict=False):
+        columns[name] = [km] * len(places)
     return columns
 
 
 def _content(kind: str, profile: Profile) -> bytes:
-    import polars as pl
-
     if kind == ".geojson":
         return _as_geojson(profile)
     table = pl.DataFrame(_as_columns(profile))
     if kind == ".json":
         return (json.dumps(table.to_dicts(), indent=1) + "\n").encode()
-    stream = io.BytesIO()
-    if kind == ".csv":
-        table.write_csv(stream)
-    else:
-        table.write_parquet(stream)
-    return stream.getvalue()
+    return table.write_csv().encode() if kind == ".csv" else parquet_bytes(table)
 
 
 def _as_geojson(profile: Profile) -> bytes:
@@ -146,7 +127,7 @@ def _as_geojson(profile: Profile) -> bytes:
         corner = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * places.cell_km / 2
         rings = [places.plane.to_latlon(centre + corner)[:, ::-1] for centre in places.xy]
         shapes = [Polygon(ring) for ring in rings]
-    if any(width_degrees(shape) > 180 for shape in shapes):
+    if any(shape.bounds[2] - shape.bounds[0] > 180 for shape in shapes):
         raise InputError("GeoJSON has no shapes across the date line: write .csv")
     features = [
         {"type": "Feature", "properties": {"prior": share, **about}, "geometry": mapping(shape)}

@@ -7,16 +7,6 @@ from whereish.traces.readers import KINDS, READERS, Options, Reader, register
 from whereish.traces.source import Traces, check_zone, open_traces
 
 __all__ = [
-    "KINDS",
-    "READERS",
-    "Funnel",
-    "Options",
-    "Reader",
-    "Traces",
-    "cache_folder",
-    "check_zone",
-    "forget",
-    "hold",
-    "open_traces",
-    "register",
-]
+    "KINDS", "READERS", "Funnel", "Options", "Reader", "Traces", "cache_folder", "check_zone",
+    "forget", "hold", "open_traces", "register",
+]  # fmt: skip

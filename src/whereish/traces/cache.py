@@ -70,11 +70,8 @@ def keep(file: Path, content: bytes) -> None:
 
 def forget(folder: Path) -> int:
     """Delete all files of the cache, and return how many there were."""
-    files = list(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else []
-    left = (
-        list(folder.glob(f".*{_SUFFIX}.*")) if folder.is_dir() else []
-    )  # of runs that were killed
-    for file in files + left:
+    files = list(folder.glob(f"*{_SUFFIX}"))
+    for file in [*files, *folder.glob(f".*{_SUFFIX}.*")]:  # the second: of runs that were killed
         try:
             file.unlink(missing_ok=True)
         except OSError as wrong:

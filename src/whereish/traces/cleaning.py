@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import polars as pl
+from whereish.lazy import pl
 
 COLUMNS = ("user", "time", "lat", "lon")
 _FORMS = (
@@ -15,6 +14,8 @@ _FORMS = (
     "%Y/%m/%d %H:%M", "%Y%m%d %H%M%S",
 )  # fmt: skip
 _OFFSETS = ("%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M%#z", "%Y%m%d %H%M%S%#z")
+_NUMBER = "number"
+_Way = tuple["pl.Series", str, str | None]
 # Receivers that do not know the date report 1980, 1999 or 2000.
 EARLIEST = datetime(2001, 1, 1, tzinfo=UTC)
 _LINES_SHOWN = 5
@@ -73,16 +74,12 @@ class Funnel:
 
 def schema() -> dict[str, Any]:
     """Return the columns of every batch."""
-    import polars as pl
-
     kinds = (pl.String, pl.Datetime("us", "UTC"), pl.Float64, pl.Float64)
     return dict(zip(COLUMNS, kinds, strict=True))
 
 
 def moments(when: pl.Series, zone: str) -> pl.Series:
     """Turn a column of dates or numbers into times."""
-    import polars as pl
-
     if when.dtype.is_numeric():
         return _epochs(when.cast(pl.Float64, strict=False))
     if not isinstance(when.dtype, pl.Datetime):  # a day alone is no time
@@ -100,8 +97,6 @@ def moments(when: pl.Series, zone: str) -> pl.Series:
 
 def _epochs(number: pl.Series) -> pl.Series:
     """Read seconds, milli-, micro- or nanoseconds since 1970: the size tells which."""
-    import polars as pl
-
     size = pl.col("n").abs()
     scale = (
         pl.when(size < 1e11).then(1e6).when(size < 1e14).then(1e3).when(size < 1e17).then(1.0)
@@ -123,52 +118,43 @@ def _placed(wall: pl.Series, zone: str) -> pl.Series:
 
 def read_times(text: pl.Series, zone: str) -> pl.Series:
     """Read times from text: with an offset as they say, without one as in the given zone."""
-    import polars as pl
-
-    time = _placed(text.str.to_datetime(_FORMS[0], time_unit="us", strict=False), zone)
+    time = _parsed(text, _FORMS[0], zone)
     if time.null_count() == text.null_count():
         return time.alias("time")  # nearly always
     text = text.str.strip_chars()
     plain = text.str.replace("T", " ", literal=True)
-    zulu = text.str.ends_with("Z")
-    # Digits only are a number. A date without dashes is tried after that.
-    ways: tuple[str, ...] = (
-        *_FORMS[:-1],
-        "Z",
-        "%+",
-        *_OFFSETS[:-1],
-        "number",
-        _FORMS[-1],
-        _OFFSETS[-1],
-    )
-    if zulu.head(1).any():
-        ways = ("Z", *ways)
-    for way in ways:
-        # Likely forms first: the others are tried only for times that are not read yet.
+    is_zulu = text.str.ends_with("Z")
+    bare = plain.set(~is_zulu, None).str.strip_suffix("Z")
+    zulu: list[_Way] = [(bare, form, "UTC") for form in (_FORMS[1], *_FORMS)]
+    ways: list[_Way] = [
+        *((plain, form, zone) for form in _FORMS[:-1]),
+        *zulu,
+        (text, "%+", None),
+        *((plain, form, None) for form in _OFFSETS[:-1]),
+        # Digits only are a number. A date without dashes is tried after that.
+        (text, _NUMBER, None),
+        (plain, _FORMS[-1], zone),
+        (plain, _OFFSETS[-1], None),
+    ]
+    # Likely forms first: the others are tried only for times that are not read yet.
+    for way in zulu + ways if is_zulu.head(1).any() else ways:
         if time.null_count() == text.null_count():
             break
-        if way == "Z":
-            bare = plain.set(~zulu, None).str.strip_suffix("Z")
-            more = _placed(bare.str.to_datetime(_FORMS[1], time_unit="us", strict=False), "UTC")
-            if more.null_count() > text.null_count():
-                for form in _FORMS:
-                    next_one = bare.str.to_datetime(form, time_unit="us", strict=False)
-                    more = more.zip_with(more.is_not_null(), _placed(next_one, "UTC"))
-        elif way == "%+" or way in _OFFSETS:
-            source = text if way == "%+" else plain
-            more = source.str.to_datetime(way, time_unit="us", strict=False, time_zone="UTC")
-        elif way == "number":
-            more = _epochs(text.cast(pl.Float64, strict=False))
-        else:
-            more = _placed(plain.str.to_datetime(way, time_unit="us", strict=False), zone)
-        time = time.zip_with(time.is_not_null(), more)
+        time = time.zip_with(time.is_not_null(), _parsed(*way))
     return time.alias("time")
+
+
+def _parsed(text: pl.Series, form: str, zone: str | None) -> pl.Series:
+    """Read times of one form; without a zone, they have an offset or are numbers."""
+    if form == _NUMBER:
+        return _epochs(text.cast(pl.Float64, strict=False))
+    if zone is not None:
+        return _placed(text.str.to_datetime(form, time_unit="us", strict=False), zone)
+    return text.str.to_datetime(form, time_unit="us", strict=False, time_zone="UTC")
 
 
 def clean(frame: pl.DataFrame, timed: bool = True) -> tuple[pl.DataFrame, Funnel]:
     """Drop and count rows that cannot be used; if not timed, their times do not matter."""
-    import polars as pl
-
     seen = Funnel(rows=len(frame))
     nowhere = (pl.col("lat").abs() < 1e-9) & (pl.col("lon").abs() < 1e-9)
     there = pl.col("lat").is_between(-90, 90) & pl.col("lon").is_between(-180, 180) & ~nowhere
@@ -209,8 +195,6 @@ _WHY = {
 
 def _swapped(judged: pl.DataFrame) -> list[tuple[str, str]]:
     """Find files most of whose rows would be places if latitude were longitude."""
-    import polars as pl
-
     other_way = pl.col("lat").is_between(-180, 180) & pl.col("lon").is_between(-90, 90)
     share = (pl.col("fate").eq(_IMPOSSIBLE) & other_way & pl.col("lat").abs().gt(90)).mean()
     found = judged.group_by("file", maintain_order=True).agg(share=share)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from whereish.compressed import open_bytes
-from whereish.errors import FormatError, InputError, WhereishError
+from whereish.compressed import UNREADABLE, open_bytes
+from whereish.errors import FormatError, InputError
+from whereish.files import is_utf8
 from whereish.traces.readers import KINDS, READERS, limits
 
 FILES_A_BATCH = 200
@@ -38,18 +38,13 @@ def listed(root: Path) -> tuple[list[Path], tuple[str, ...]]:
             inner[:] = sorted(name for name in inner if not name.startswith("."))
             paths = [Path(folder, name) for name in sorted(names) if not name.startswith(".")]
             found += [path for path in paths if path.is_file()]
-    except (OSError, ValueError) as wrong:
-        if isinstance(wrong, WhereishError):
-            raise
+    except InputError:
+        raise
+    except (OSError, ValueError):
         raise InputError("traces must be a file or folder that can be read") from None
-    texts, others = [], []
-    for path in found:
-        try:
-            str(path).encode()
-            texts.append(path)
-        except UnicodeEncodeError:
-            others.append(str(path).encode(errors="replace").decode())
-    return texts, tuple(others)
+    texts = [path for path in found if is_utf8(str(path))]
+    others = (str(path) for path in found if not is_utf8(str(path)))
+    return texts, tuple(name.encode(errors="replace").decode() for name in others)
 
 
 def batches_of(files: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
@@ -105,12 +100,11 @@ def recognised(root: Path, kinds: set[str]) -> str:
 def _sniffed(file: Path) -> str:
     """Tell the format of a file by its beginning; "" if no reader recognises it."""
     head = b""
-    with contextlib.suppress(OSError, EOFError, zlib.error), open_bytes(file) as stream:
+    with contextlib.suppress(*UNREADABLE), open_bytes(file) as stream:
         # In small steps: a gzip file that was cut off loses the step in which it ends.
         while len(head) < 1 << 16 and (more := stream.read(512)):
             head += more
-    found = (reader.name for reader in READERS.values() if reader.sniff(file, head))
-    return next(found, "")
+    return next((reader.name for reader in READERS.values() if reader.sniff(file, head)), "")
 
 
 def grouped(
@@ -120,11 +114,8 @@ def grouped(
     people = READERS[kind].people(files)
     if people is None:
         return tuple((None, batch) for batch in batches_of(files))
-    return tuple(
-        (name, tuple(paths))
-        for name, paths in sorted(people.items())
-        if some is None or name in some
-    )
+    chosen = sorted(name for name in people if some is None or name in some)
+    return tuple((name, tuple(people[name])) for name in chosen)
 
 
 def whose_file(root: Path, file: Path) -> str:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
 
+from whereish.lazy import pl
 from whereish.parallel import read_ahead
 from whereish.traces.cleaning import Funnel
 from whereish.traces.source import Made, Progress, Traces
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MOST_ROWS = 4_000_000  # 160 MB; larger sets are read again, so that memory stays bounded
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import codecs
 import json
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from whereish.compressed import open_bytes, read_steps
+from whereish.compressed import UNREADABLE, open_bytes, read_steps
 from whereish.errors import FormatError
 
 _CHUNK = 1 << 18
@@ -120,7 +119,7 @@ class _Scanner:
         while len(chunk) < wanted and not self._over and self._damage is None:
             try:
                 piece = next(self._pieces, b"")
-            except (OSError, EOFError, zlib.error) as wrong:
+            except UNREADABLE as wrong:
                 self._damage = wrong  # raised after what came before it
             else:
                 self._over = not piece

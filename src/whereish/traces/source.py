@@ -10,33 +10,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from whereish.compressed import UNREADABLE
 from whereish.errors import FormatError, InputError, described
+from whereish.lazy import pl
 from whereish.parallel import cores, read_ahead
+from whereish.traces import detection
 from whereish.traces.cleaning import COLUMNS, Funnel, clean, schema
-from whereish.traces.detection import (
-    FILES_A_BATCH,
-    batches_of,
-    grouped,
-    kind_of,
-    kinds_by_name,
-    listed,
-    recognised,
-    size_of,
-    whose_file,
-)
 from whereish.traces.readers import KINDS, READERS, Options, Reader, limits
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Made = TypeVar("Made")
 Progress = Callable[[int, int, int], object]
@@ -48,20 +36,10 @@ class Traces:
 
     Attributes
     ----------
-    kind
-        One of `KINDS`.
+    kind, columns, zone, person, users, strict
+        As in `open_traces`, which finds the format and the zone where they are not given.
     groups
         The files of each batch, and the user where folders name people.
-    columns
-        What the columns of a table are called.
-    zone
-        The time zone of times that do not say theirs.
-    person
-        Everything is this person's, also where the files name others.
-    users
-        Read only these people.
-    strict
-        Rows and files that cannot be used are an error.
     left_out
         How many files of other kinds there are, by kind.
     unnamed
@@ -94,10 +72,9 @@ class Traces:
             return self._reader.names_people
         first: FormatError | None = None
         found = []
-        for file in self.files[:FILES_A_BATCH]:
+        for file in self.files[: detection.FILES_A_BATCH]:
             try:
-                columns = self._reader.columns(file, self._options(None))
-                found.append(columns.user is not None)
+                found.append("user" in self._reader.columns(file, self._options(None)).named)
             except FormatError as wrong:
                 first = first or FormatError(f"{file} cannot be read: {wrong}")
         if not found:
@@ -110,7 +87,7 @@ class Traces:
 
     def _options(self, user: str | None) -> Options:
         """Return how files are read; where their folder names no user, their names do."""
-        owner = partial(whose_file, self.root) if user is None else lambda _: user
+        owner = partial(detection.whose_file, self.root) if user is None else lambda _: user
         return Options(self.zone, self.columns, self.timed, owner)
 
     def batches(
@@ -118,17 +95,8 @@ class Traces:
     ) -> Iterator[pl.DataFrame]:
         """Yield polars tables with the columns user, time, lat and lon.
 
-        Parameters
-        ----------
-        funnel
-            Is filled in as batches are read.
-        progress
-            Called with files done, files in all, and rows so far.
-
-        Raises
-        ------
-        FormatError
-            If the traces were opened with ``strict`` and something cannot be used.
+        The funnel is filled in as batches are read; progress is called with files done, files in
+        all, and rows so far. With ``strict``, FormatError is raised if something cannot be used.
         """
         for batch in self.map(lambda table: table, funnel, progress):
             if len(batch):
@@ -157,48 +125,36 @@ class Traces:
     def digest(self) -> str:
         """Return a digest of the content of all files, and of how they are read."""
 
-        def one(file: Path) -> bytes:
-            content = hashlib.blake2b(digest_size=20)
-            try:
-                with file.open("rb") as stream:
-                    while chunk := stream.read(1 << 20):
-                        content.update(chunk)
-            except OSError as wrong:
-                return type(wrong).__name__.encode()
-            return content.digest()
+        def one(group: tuple[str | None, tuple[Path, ...]]) -> bytes:
+            user, files = group
+            inside = (f.relative_to(self.root) if f.is_relative_to(self.root) else f for f in files)
+            names = [str(file) for file in inside]
+            return json.dumps([user, names]).encode() + b"".join(map(_digest, files))
 
         users = None if self.users is None else sorted(self.users)
         how = [self.kind, self.columns, self.zone, self.person, users, self.strict]
         how += [] if self.timed else ["untimed"]
         digest = hashlib.blake2b(json.dumps(how).encode(), digest_size=20)
         with ThreadPoolExecutor(cores()) as pool:
-            for (user, files), digests in zip(
-                self.groups, pool.map(lambda group: [one(f) for f in group[1]], self.groups),
-                strict=True,
-            ):  # fmt: skip
-                names = [str(self._name(file)) for file in files]
-                digest.update(json.dumps([user, names]).encode() + b"".join(digests))
+            for part in pool.map(one, self.groups):
+                digest.update(part)
         return digest.hexdigest()
-
-    def _name(self, file: Path) -> Path:
-        return file.relative_to(self.root) if file.is_relative_to(self.root) else file
 
     def _read(
         self, function: Callable[[pl.DataFrame], Made], user: str | None, files: tuple[Path, ...]
     ) -> Iterator[tuple[Made, Funnel]]:
         """Read the files of a batch, part by part; one that is broken is left out and counted."""
-        import polars as pl
-
-        for chunk in batches_of(files):
-            there = tuple(file for file in chunk if size_of(file) > 0)
+        for chunk in detection.batches_of(files):
+            there = tuple(file for file in chunk if detection.size_of(file) > 0)
             whole = Funnel(files=len(chunk))
             tables = []
-            for frame, broken in self._unbroken(user, there):
-                table, seen = clean(frame, self.timed) if frame is not None else (None, Funnel())
-                seen.broken = [*broken, *seen.broken]
+            for frame in self._unbroken(user, there):
+                if isinstance(frame, list):
+                    whole.broken += frame
+                    continue
+                table, seen = clean(frame, self.timed)
                 whole.add(seen)
-                if table is not None:
-                    tables.append(self._whose(table))
+                tables.append(self._whose(table))
                 if whole.rows >= limits.ROWS_A_FRAME:
                     yield function(pl.concat(tables)), whole
                     whole, tables = Funnel(), []
@@ -208,54 +164,58 @@ class Traces:
 
     def _unbroken(
         self, user: str | None, files: tuple[Path, ...]
-    ) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
-        """Yield the frames of some files; if one is broken, find out which."""
-        import polars as pl
-
+    ) -> Iterator[pl.DataFrame | list[tuple[str, str]]]:
+        """Yield the frames of some files, and the files that are broken with the reason."""
         reader, options = self._reader, self._options(user)
         if len(files) > 1 and not reader.reads_many:
             for file in files:
                 yield from self._unbroken(user, (file,))
             return
-        given = 0
+        begun = False
         try:
             for frame in reader.frames(files, options) if files else ():
-                given += 1
-                yield frame, []
-        except (pl.exceptions.PolarsError, OSError, EOFError, zlib.error, FormatError) as wrong:
-            if len(files) > 1 and not given:
+                begun = True
+                yield frame
+        except (pl.exceptions.PolarsError, FormatError, *UNREADABLE) as wrong:
+            if len(files) > 1 and not begun:
                 for file in files:
                     yield from self._unbroken(user, (file,))
-            elif isinstance(wrong, FormatError):
-                yield None, [(str(file), str(wrong)) for file in files]
-            elif reader.reads_many and not given:
+            elif reader.reads_many and not begun and not isinstance(wrong, FormatError):
                 yield from _slowly(reader, files[0], options)
             elif not isinstance(wrong, pl.exceptions.NoDataError):
-                # The words of polars about a bad row may hold the row.
-                yield None, [(str(file), type(wrong).__name__) for file in files]
+                yield [(str(file), _reason(wrong)) for file in files]
         except BaseException as wrong:
             if type(wrong).__name__ != "PanicException":  # polars gives up on some damaged files
                 raise
-            yield None, [(str(file), "damaged") for file in files]
+            yield [(str(file), "damaged") for file in files]
 
     def _whose(self, table: pl.DataFrame) -> pl.DataFrame:
-        import polars as pl
-
         if self.users is not None:
             table = table.filter(pl.col("user").is_in(list(self.users)))
         return table if self.person is None else table.with_columns(user=pl.lit(self.person))
 
 
+def _digest(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, partial(hashlib.blake2b, digest_size=20)).digest()
+    except OSError as wrong:
+        return type(wrong).__name__.encode()
+
+
 def _slowly(
     reader: Reader, file: Path, options: Options
-) -> Iterator[tuple[pl.DataFrame | None, list[tuple[str, str]]]]:
+) -> Iterator[pl.DataFrame | list[tuple[str, str]]]:
     """Read a file line by line that polars cannot read."""
     try:
-        for frame in reader.slow_frames(file, options):
-            yield frame, []
-    except (FormatError, OSError, EOFError, zlib.error) as wrong:
-        reason = str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
-        yield None, [(str(file), reason)]
+        yield from reader.slow_frames(file, options)
+    except (FormatError, *UNREADABLE) as wrong:
+        yield [(str(file), _reason(wrong))]
+
+
+def _reason(wrong: Exception) -> str:
+    """Say why a file is broken; the words of polars about a bad row may hold the row."""
+    return str(wrong) if isinstance(wrong, FormatError) else type(wrong).__name__
 
 
 def open_traces(
@@ -284,8 +244,9 @@ def open_traces(
     zone
         The time zone of times that do not say theirs; by default UTC, and Beijing's for T-Drive.
     person
-        Everything is this person's. Otherwise, where the data does not name people, everything in
-        one folder (or file) at the top is one person's, named after it.
+        Everything is this person's, also where the files name others. Otherwise, where the data
+        does not name people, everything in one folder (or file) at the top is one person's, named
+        after it.
     users
         Read only these people.
     strict
@@ -308,34 +269,29 @@ def open_traces(
     if set(named) - set(COLUMNS):
         raise InputError(f"columns must name some of {', '.join(COLUMNS)}, got {', '.join(named)}")
     root = Path(path)
-    files, unnamed = listed(root)
-    kinds = {file: kind_of(file, alone=len(files) == 1) for file in files}
-    found = kind or recognised(root, set(kinds.values()))
+    files, unnamed = detection.listed(root)
+    kinds = {file: detection.kind_of(file, alone=len(files) == 1) for file in files}
+    found = kind or detection.recognised(root, set(kinds.values()))
     chosen = files
     if len(files) > 1:
         chosen = [file for file in files if _fits(file, kinds[file], found, named=bool(kind))]
     if not chosen:
         raise FormatError(f"{root} has no {found} traces")
-    if users is not None and (
-        isinstance(users, str)
-        or not isinstance(users, Collection)
-        or not all(isinstance(user, str) for user in users)
-    ):
+    are_names = isinstance(users, Collection) and all(isinstance(user, str) for user in users)
+    if users is not None and (isinstance(users, str) or not are_names):
         raise InputError(f"users must be a list of names, got {described(users)}")
     some = None if users is None else frozenset(users)
     base = root if root.is_dir() else root.parent
     taken = set(chosen)
     left_out = dict(Counter(k for f, k in kinds.items() if k in KINDS and f not in taken))
     traces = Traces(
-        found, grouped(found, chosen, some), named or None,
+        found, detection.grouped(found, chosen, some), named or None,
         check_zone(zone or READERS[found].zone, "the zone of the files' clock"), person,
         some, strict, base, left_out, unnamed,
     )  # fmt: skip
     if not traces.groups:
         raise InputError(f"users must be among the people of {root}, got {', '.join(some or [])}")
-    if READERS[found].has_columns:
-        return _with_columns(traces)
-    return traces
+    return _with_columns(traces) if READERS[found].has_columns else traces
 
 
 def _fits(file: Path, kind: str, wanted: str, *, named: bool) -> bool:
@@ -345,7 +301,7 @@ def _fits(file: Path, kind: str, wanted: str, *, named: bool) -> bool:
     """
     if kind:
         return kind == wanted
-    by_name = kinds_by_name(file)
+    by_name = detection.kinds_by_name(file)
     return wanted in by_name if named else by_name == (wanted,)
 
 
@@ -365,8 +321,6 @@ def _with_columns(traces: Traces) -> Traces:
 def check_zone(zone: str, name: str = "zone") -> str:
     """Check the name of a time zone."""
     from zoneinfo import ZoneInfo
-
-    import polars as pl
 
     try:
         ZoneInfo(zone)

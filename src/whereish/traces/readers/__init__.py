@@ -1,7 +1,8 @@
 """The formats of traces that can be read: one file for each, and this registry.
 
-To add a format, write a subclass of `Reader` in a file of this folder and add it to the list
-below. `open_traces`, ``whereish profile --kind``, the messages and the documentation follow.
+To add a format, write a subclass of `Reader` in a file of this folder and add it to the call of
+`register` below. `open_traces`, ``whereish profile --kind``, the messages and the documentation
+follow.
 """
 
 from whereish.traces.readers.delimited import Csv

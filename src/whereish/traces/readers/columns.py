@@ -19,20 +19,11 @@ OTHER_NAMES = {
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a table's columns, and what separates them; user and time may be missing."""
+    """The names of a table's columns, by what they hold, and what separates them."""
 
-    user: str | None
-    time: str | None
-    lat: str
-    lon: str
+    named: dict[str, str]  # user and time may be missing
     separator: str = ","
     coordinate_last: bool = False
-
-    @property
-    def named(self) -> dict[str, str]:
-        """Return the names there are."""
-        pairs = zip(COLUMNS, (self.user, self.time, self.lat, self.lon), strict=True)
-        return {column: name for column, name in pairs if name is not None}
 
 
 def match_columns(
@@ -41,27 +32,26 @@ def match_columns(
 ) -> Columns:  # fmt: skip
     """Find the columns of a table: as the user named them, or by their usual names."""
     lower = {plain(name): name for name in reversed(names)}
-    found: dict[str, str | None] = {}
+    found: dict[str, str] = {}
     for column in COLUMNS:
-        if given and column in given:
-            if plain(given[column]) not in lower:
-                raise FormatError(
-                    f"no column {given[column]!r} for {column}, only {column_names(list(names))}"
-                )
-            found[column] = lower[plain(given[column])]
-        else:
-            found[column] = next((lower[n] for n in OTHER_NAMES[column] if n in lower), None)
-    if found["time"] is None and "prior" in lower:
+        named = (given or {}).get(column)
+        if named is not None and plain(named) not in lower:
+            only = column_names(list(names))
+            raise FormatError(f"no column {named!r} for {column}, only {only}")
+        wanted = OTHER_NAMES[column] if named is None else (plain(named),)
+        present = [lower[name] for name in wanted if name in lower]
+        if present:
+            found[column] = present[0]
+    if "time" not in found and "prior" in lower:
         raise FormatError("it has a prior and no times: a profile, which whereish build takes")
     if not timed:
-        found["time"] = None
-    if (found["time"] is None and timed) or found["lat"] is None or found["lon"] is None:
+        found.pop("time", None)
+    if not found.keys() >= {"lat", "lon", *(["time"] if timed else [])}:
         raise FormatError(
             f"no columns for time, lat and lon, only {column_names(list(names))}; name them, on "
             "the command line by --columns time=A,lat=B,lon=C"
         )
-    last = bool(names) and names[-1] in (found["lat"], found["lon"])
-    return Columns(found["user"], found["time"], found["lat"], found["lon"], separator, last)
+    return Columns(found, separator, names[-1] in (found["lat"], found["lon"]))
 
 
 def plain(name: str) -> str:

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from whereish.compressed import check_plain, open_bytes, read_line
 from whereish.errors import FormatError
+from whereish.lazy import pl
 from whereish.traces.cleaning import COLUMNS
+from whereish.traces.readers import texts
 from whereish.traces.readers.columns import Columns, match_columns, plain
 from whereish.traces.readers.reader import Options, first_line, start_of
-from whereish.traces.readers.texts import (
-    FILE,
-    LINE,
-    Line,
-    TextReader,
-    scan_csv_files,
-    typed_frames,
-    without_cut_off,
-)
-
-if TYPE_CHECKING:
-    import polars as pl
+from whereish.traces.readers.texts import Line, TextReader
 
 _HEADING_BYTES = 2**16
 
@@ -52,13 +42,12 @@ class Csv(TextReader):
 
     def columns(self, file: Path, options: Options) -> Columns:
         """Find the columns by the heading."""
-        import polars as pl
-
-        separator = _separator(file)
         try:
             with open_bytes(file) as stream:
                 head = stream.read(_HEADING_BYTES)
             check_plain(head)
+            heading = first_line(head)[:10_000]
+            separator = max(",;\t", key=lambda mark: heading.count(mark.encode()))
             scan = pl.scan_csv(io.BytesIO(head), infer_schema=False, separator=separator)
             names = list(scan.collect_schema())
         except FormatError:
@@ -69,22 +58,21 @@ class Csv(TextReader):
 
     def frames(self, files: Sequence[Path], options: Options) -> Iterator[pl.DataFrame]:
         """Read files with the same heading."""
-        import polars as pl
-
         columns = self.columns(files[0], options)
-        raw = scan_csv_files(files, has_header=True, separator=columns.separator)
+        raw = texts.scan_csv_files(files, has_header=True, separator=columns.separator)
         named = {"time": pl.lit(None, pl.String)}
         named |= {column: pl.col(name) for column, name in columns.named.items()}
-        if columns.user is None and len(files) == 1:
+        if "user" not in named and len(files) == 1:
             named["user"] = pl.lit(options.owner(files[0]))  # streams; a look-up would not
-        elif columns.user is None:
-            named["user"] = pl.col(FILE).replace_strict({str(f): options.owner(f) for f in files})
-        empty = pl.all_horizontal(pl.all().exclude(FILE, LINE).is_null())
+        elif "user" not in named:
+            owners = {str(file): options.owner(file) for file in files}
+            named["user"] = pl.col(texts.FILE).replace_strict(owners)
+        empty = pl.all_horizontal(pl.all().exclude(texts.FILE, texts.LINE).is_null())
         if columns.separator == ";":  # then numbers have decimal commas
             named |= {c: named[c].str.replace(",", ".", literal=True) for c in ("lat", "lon")}
-        rows = raw.select(FILE, LINE, **named, blank=empty)
-        frames = typed_frames(rows, files, 2, options.zone)
-        yield from without_cut_off(frames, files) if columns.coordinate_last else frames
+        rows = raw.select(texts.FILE, texts.LINE, **named, blank=empty)
+        frames = texts.typed_frames(rows, files, 2, options.zone)
+        yield from texts.without_cut_off(frames, files) if columns.coordinate_last else frames
 
     def line(self, file: Path, options: Options) -> Line:
         """Return how a line is read: by the places of the columns in the heading."""
@@ -99,13 +87,3 @@ class Csv(TextReader):
             return tuple(found.get(c) if c in at or c != "user" else user for c in COLUMNS)
 
         return Line(pick, 1, columns.separator)
-
-
-def _separator(file: Path) -> str:
-    """Tell what separates the columns: a comma, a semicolon or a tab."""
-    try:
-        with open_bytes(file) as stream:
-            heading = stream.readline(10_000)
-    except (OSError, EOFError, zlib.error) as wrong:
-        raise FormatError(type(wrong).__name__) from None
-    return max(",;\t", key=lambda mark: heading.count(mark.encode()))

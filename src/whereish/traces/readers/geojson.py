@@ -33,29 +33,24 @@ class GeoJson(PointReader):
         return start[:1] in (b"{", b"[") and any(sign in start for sign in SIGNS)
 
     def points(self, file: Path) -> Iterator[Point]:
-        """Yield the points of a file."""
-        return _points(file)
-
-
-def _points(file: Path) -> Iterator[Point]:
-    """Yield points and the vertices of lines, with the time or times in their properties."""
-    alone: dict[str, Any] = {}  # a document that is one feature
-    broken: FormatError | None = None
-    try:
-        for key, value, line in elements(file):
-            if key == "features" and isinstance(value, dict):
-                yield from _feature_points(value, line)
-            elif key in ("geometry", "properties", "type"):
-                if key in alone:  # the next of several documents, one after another
-                    yield from _alone(alone)
-                    alone = {}
-                alone[key] = value
-                alone.setdefault("line", line)
-    except FormatError as wrong:
-        broken = wrong
-    yield from _alone(alone)
-    if broken is not None:
-        raise broken
+        """Yield points and the vertices of lines, with the time or times in their properties."""
+        alone: dict[str, Any] = {}  # a document that is one feature
+        broken: FormatError | None = None
+        try:
+            for key, value, line in elements(file):
+                if key == "features" and isinstance(value, dict):
+                    yield from _feature_points(value, line)
+                elif key in ("geometry", "properties", "type"):
+                    if key in alone:  # the next of several documents, one after another
+                        yield from _alone(alone)
+                        alone = {}
+                    alone[key] = value
+                    alone.setdefault("line", line)
+        except FormatError as wrong:
+            broken = wrong
+        yield from _alone(alone)
+        if broken is not None:
+            raise broken
 
 
 def _alone(feature: dict[str, Any]) -> Iterator[Point]:
@@ -68,8 +63,7 @@ def _feature_points(feature: dict[str, Any], line: int) -> Iterator[Point]:
     if not isinstance(shape, dict):
         return
     about = about if isinstance(about, dict) else {}
-    once = next((about[n] for n in _names(about, OTHER_NAMES["time"])), None)
-    every = next((about[n] for n in _names(about, TIMES_NAMES)), None)
+    once, every = _first(about, OTHER_NAMES["time"]), _first(about, TIMES_NAMES)
     if every is None and isinstance(about.get("coordinateProperties"), dict):
         every = about["coordinateProperties"].get("times")
     nested = isinstance(every, list) and bool(every) and isinstance(every[0], list)
@@ -98,6 +92,7 @@ def _lines(shape: dict[str, Any]) -> Any:
     return {"Point": [[where]], "MultiPoint": [where], "LineString": [where]}.get(str(kind), [])
 
 
-def _names(about: dict[str, Any], wanted: tuple[str, ...]) -> list[str]:
-    lower = {name.lower(): name for name in about}
-    return [lower[name] for name in wanted if name in lower]
+def _first(about: dict[str, Any], wanted: tuple[str, ...]) -> Any:
+    """Return the first of the wanted properties that there is, in upper or lower case."""
+    lower = {name.lower(): value for name, value in about.items()}
+    return next((lower[name] for name in wanted if name in lower), None)

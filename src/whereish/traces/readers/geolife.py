@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from whereish.lazy import pl
 from whereish.traces.readers.reader import Options, start_of
 from whereish.traces.readers.texts import Line, TextReader, all_null, scan_lines, typed_frames
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _HEADING_LINES = 6
 _FIELDS = ("lat", "lon", "zero", "feet", "days", "day", "clock")
@@ -41,8 +39,6 @@ class GeoLife(TextReader):
 
     def frames(self, files: Sequence[Path], options: Options) -> Iterator[pl.DataFrame]:
         """Read the files of one person."""
-        import polars as pl
-
         rows = scan_lines(files, _FIELDS, skip_rows=_HEADING_LINES).with_columns(
             user=pl.lit(options.owner(files[0])),
             time=pl.concat_str(["day", "clock"], separator=" "),

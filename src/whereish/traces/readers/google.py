@@ -37,27 +37,21 @@ class Google(PointReader):
     def sniff(self, file: Path, head: bytes) -> bool:
         """Recognise JSON by the key of the list of places."""
         start = start_of(head)
-        if start[:1] not in (b"{", b"["):
-            return False
-        if any(key in start for key in _KEYS):
-            return True
         ios = start[:1] == b"[" and b'"startTime"' in start
-        return ios and not any(sign in start for sign in SIGNS)
+        is_geojson = any(sign in start for sign in SIGNS)
+        has_key = any(key in start for key in _KEYS)
+        return start[:1] in (b"{", b"[") and (has_key or (ios and not is_geojson))
 
     def points(self, file: Path) -> Iterator[Point]:
         """Yield the points of a file."""
         for key, item, line in elements(file):
             if isinstance(item, dict):
-                for time, lat, lon in _FORMS.get(key, _nothing)(item):
+                for time, lat, lon in _FORMS[key](item) if key in _FORMS else ():
                     yield time, lat, lon, line
 
 
 Where = tuple[Any, Any]
 Stamped = tuple[Any, Any, Any]
-
-
-def _nothing(_: dict[str, Any]) -> Iterator[Stamped]:
-    return iter(())
 
 
 def _record(item: dict[str, Any]) -> Iterator[Stamped]:
@@ -74,15 +68,13 @@ def _semantic(item: dict[str, Any]) -> Iterator[Stamped]:
         if where == (None, None):
             where = _e7(stay, "centerLatE7", "centerLngE7")
         yield from _stay(begin, end, where)
-        for child in _list(stay, "childVisits"):
-            if isinstance(child, dict):
-                yield from _semantic({"placeVisit": child})
+        for child in _parts(stay, "childVisits"):
+            yield from _semantic({"placeVisit": child})
     if way:
         during = _part(way, "duration")
         yield (_stamp(during, "startTimestamp"), *_e7(_part(way, "startLocation")))
-        for point in _list(_part(way, "simplifiedRawPath"), "points"):
-            if isinstance(point, dict):
-                yield (_stamp(point, "timestamp"), *_e7(point, "latE7", "lngE7"))
+        for point in _parts(_part(way, "simplifiedRawPath"), "points"):
+            yield (_stamp(point, "timestamp"), *_e7(point, "latE7", "lngE7"))
         yield (_stamp(during, "endTimestamp"), *_e7(_part(way, "endLocation")))
 
 
@@ -96,12 +88,11 @@ def _segment(item: dict[str, Any]) -> Iterator[Stamped]:
         way = _part(item, "activity")
         yield (begin, *_spoken(way.get("start")))
         yield (end, *_spoken(way.get("end")))
-    for point in _list(item, "timelinePath"):
-        if isinstance(point, dict):
-            when = point.get("time")
-            if when is None:
-                when = _later(begin, point.get("durationMinutesOffsetFromStartTime"))
-            yield (when, *_spoken(point.get("point")))
+    for point in _parts(item, "timelinePath"):
+        when = point.get("time")
+        if when is None:
+            when = _later(begin, point.get("durationMinutesOffsetFromStartTime"))
+        yield (when, *_spoken(point.get("point")))
 
 
 def _signal(item: dict[str, Any]) -> Iterator[Stamped]:
@@ -125,9 +116,9 @@ def _part(item: dict[str, Any], name: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _list(item: dict[str, Any], name: str) -> list[Any]:
+def _parts(item: dict[str, Any], name: str) -> list[dict[str, Any]]:
     value = item.get(name)
-    return value if isinstance(value, list) else []
+    return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
 
 
 def _spoken(value: Any) -> Where:
@@ -140,15 +131,13 @@ def _spoken(value: Any) -> Where:
 
 def _e7(item: dict[str, Any], lat: str = "latitudeE7", lon: str = "longitudeE7") -> Where:
     """Read degrees times ten million; some exports have negative ones wrapped round at 2^32."""
-    found: list[float | None] = []
-    for name, limit in ((lat, 900_000_000), (lon, 1_800_000_000)):
-        value = item.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**40:
-            value = value - 2**32 if limit < value < 2**32 else value
-            found.append(value / 1e7)
-        else:
-            found.append(None)
-    return found[0], found[1]
+
+    def degrees(value: Any, limit: int) -> float | None:
+        if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**40:
+            return None
+        return (value - 2**32 if limit < value < 2**32 else value) / 1e7
+
+    return degrees(item.get(lat), 900_000_000), degrees(item.get(lon), 1_800_000_000)
 
 
 def _stamp(item: dict[str, Any], name: str) -> Any:

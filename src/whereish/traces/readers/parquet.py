@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from whereish.errors import FormatError
+from whereish.lazy import pl
 from whereish.parquet import check_parquet
 from whereish.traces.cleaning import moments, read_times
 from whereish.traces.readers import limits
 from whereish.traces.readers.columns import Columns, match_columns
 from whereish.traces.readers.reader import Options, Reader, start_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Parquet(Reader):
@@ -31,8 +29,6 @@ class Parquet(Reader):
 
     def columns(self, file: Path, options: Options) -> Columns:
         """Find the columns by the schema."""
-        import polars as pl
-
         try:
             names = list(pl.scan_parquet(file, glob=False).collect_schema())
         except Exception as wrong:
@@ -41,8 +37,6 @@ class Parquet(Reader):
 
     def frames(self, files: Sequence[Path], options: Options) -> Iterator[pl.DataFrame]:
         """Read a table, some row groups at a time."""
-        import polars as pl
-
         (file,) = files
         columns = self.columns(file, options)
         raw = pl.scan_parquet(file, glob=False)
@@ -56,8 +50,8 @@ class Parquet(Reader):
             lat=named["lat"].cast(pl.Float64, strict=False),
             lon=named["lon"].cast(pl.Float64, strict=False),
         )
-        kind = pl.String if columns.time is None else kinds[columns.time]
-        for name in (columns.lat, columns.lon):
+        is_text = "time" not in columns.named or kinds[columns.named["time"]] == pl.String
+        for name in (columns.named["lat"], columns.named["lon"]):
             if not (kinds[name].is_numeric() or kinds[name] == pl.String):
                 raise FormatError(f"the column {name!r:.40} must hold numbers")
         check_parquet(file, list(columns.named.values()))
@@ -65,9 +59,8 @@ class Parquet(Reader):
         for start in range(0, count, limits.ROWS_A_FRAME):
             frame = rows.slice(start, limits.ROWS_A_FRAME).collect()
             line = pl.int_range(start + 1, start + 1 + len(frame), eager=True)
-            text = kind == pl.String
             yield frame.with_columns(
-                time=(read_times if text else moments)(frame["time"], options.zone),
+                time=(read_times if is_text else moments)(frame["time"], options.zone),
                 file=pl.lit(str(file)),
                 line=line.cast(pl.Int64),
             )

@@ -6,18 +6,16 @@ format yields points ``(time, lat, lon, line)``; the time is text, or seconds si
 
 from __future__ import annotations
 
-import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from whereish.compressed import UNREADABLE
 from whereish.errors import FormatError
+from whereish.lazy import pl
 from whereish.traces.cleaning import read_times
 from whereish.traces.readers.reader import Options, Reader
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Point = tuple[Any, Any, Any, int]
 _POINTS_A_FRAME = 100_000
@@ -41,7 +39,7 @@ class PointReader(Reader):
                 if len(held) == _POINTS_A_FRAME:
                     yield _frame(user, file, held, options.zone)
                     held = []
-        except (FormatError, OSError, EOFError, zlib.error) as wrong:
+        except (FormatError, *UNREADABLE) as wrong:
             broken = wrong
         if held:
             yield _frame(user, file, held, options.zone)
@@ -50,8 +48,6 @@ class PointReader(Reader):
 
 
 def _frame(user: str, file: Path, points: list[Point], zone: str) -> pl.DataFrame:
-    import polars as pl
-
     time, lat, lon, line = zip(*points, strict=True)
     text = pl.Series([None if t is None else _as_text(t) for t in time], dtype=pl.String)
     return pl.DataFrame(

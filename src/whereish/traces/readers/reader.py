@@ -10,69 +10,36 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from whereish.traces.readers.columns import Columns
+from whereish.lazy import pl
+from whereish.traces.readers.columns import Columns
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 
 @dataclass(frozen=True)
 class Options:
-    """How the files of some traces are read.
+    """How the files of some traces are read."""
 
-    Attributes
-    ----------
-    zone
-        The time zone of times that do not say theirs.
-    columns
-        What the columns of a table are called, where they have unusual names.
-    timed
-        Whether a row needs a time.
-    owner
-        Names the person of a file, for formats whose rows do not.
-    """
-
-    zone: str = "UTC"
-    columns: dict[str, str] | None = None
-    timed: bool = True
+    zone: str = "UTC"  # of times that do not say theirs
+    columns: dict[str, str] | None = None  # what a table's are called, where that is unusual
+    timed: bool = True  # whether a row needs a time
+    # Names the person of a file, for formats whose rows do not.
     owner: Callable[[Path], str] = lambda file: file.stem
 
 
 class Reader(ABC):
-    """A format of traces. To add one: a subclass in a file of this folder, and a line in READERS.
+    """A format of traces. To add one: a subclass in a file of this folder, and `register` it."""
 
-    Attributes
-    ----------
-    name
-        What the format is called: the ``kind`` of `open_traces`, and ``--kind``.
-    words
-        What the files hold, in a sentence or two for the documentation.
-    suffixes
-        Endings of file names that only this format has.
-    shared_suffixes
-        Endings that other formats have too: for those, `sniff` decides.
-    zone
-        The time zone of times that do not say theirs, unless the user names another.
-    names_people
-        Whether the data always says whose each point is.
-    has_columns
-        Whether it is a table, whose columns may be named; see `columns`.
-    reads_many
-        Whether `frames` reads many files at once. Such a reader also has `slow_frames`.
-    """
-
-    name: ClassVar[str]
-    words: ClassVar[str]
-    suffixes: ClassVar[tuple[str, ...]] = ()
-    shared_suffixes: ClassVar[tuple[str, ...]] = ()
-    zone: ClassVar[str] = "UTC"
-    names_people: ClassVar[bool] = False
-    has_columns: ClassVar[bool] = False
-    reads_many: ClassVar[bool] = False
+    name: ClassVar[str]  # the ``kind`` of `open_traces`, and ``--kind``
+    words: ClassVar[str]  # what the files hold, in a sentence or two for the documentation
+    suffixes: ClassVar[tuple[str, ...]] = ()  # endings of file names that only this format has
+    shared_suffixes: ClassVar[tuple[str, ...]] = ()  # that others have too: `sniff` decides
+    zone: ClassVar[str] = "UTC"  # of times that do not say theirs, unless the user names another
+    names_people: ClassVar[bool] = False  # whether the data always says whose each point is
+    has_columns: ClassVar[bool] = False  # whether it is a table: such a reader has `columns`
+    reads_many: ClassVar[bool] = False  # many files at once: such a reader has `slow_frames`
 
     @abstractmethod
     def frames(self, files: Sequence[Path], options: Options) -> Iterator[pl.DataFrame]:

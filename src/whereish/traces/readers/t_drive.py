@@ -5,20 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from whereish.lazy import pl
+from whereish.traces.readers import texts
 from whereish.traces.readers.reader import Options, first_line
-from whereish.traces.readers.texts import (
-    Line,
-    TextReader,
-    all_null,
-    scan_lines,
-    typed_frames,
-    without_cut_off,
-)
-
-if TYPE_CHECKING:
-    import polars as pl
+from whereish.traces.readers.texts import Line, TextReader
 
 _FIELDS = ("user", "time", "lon", "lat")
 _LINE = re.compile(rb"\xef?\xbb?\xbf?\s*\d+\s*,\s*\d{4}-\d\d?-\d\d?[ T][\d:]+\s*,[^,]*,[^,]*$")
@@ -42,8 +34,8 @@ class TDrive(TextReader):
 
     def frames(self, files: Sequence[Path], options: Options) -> Iterator[pl.DataFrame]:
         """Read some files."""
-        rows = scan_lines(files, _FIELDS).with_columns(blank=all_null(*_FIELDS))
-        yield from without_cut_off(typed_frames(rows, files, 1, options.zone), files)
+        rows = texts.scan_lines(files, _FIELDS).with_columns(blank=texts.all_null(*_FIELDS))
+        yield from texts.without_cut_off(texts.typed_frames(rows, files, 1, options.zone), files)
 
     def line(self, file: Path, options: Options) -> Line:
         """Return how a line is read."""

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import csv
 import re
-import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from whereish.compressed import open_bytes, read_line, unpacked_size
+from whereish.compressed import UNREADABLE, open_bytes, read_line, unpacked_size
 from whereish.errors import FormatError
+from whereish.lazy import pl
 from whereish.traces.cleaning import COLUMNS, read_times
 from whereish.traces.readers import limits
 from whereish.traces.readers.reader import Options, Reader
-
-if TYPE_CHECKING:
-    import polars as pl
 
 # Two columns beside those of a table, with names that no table has.
 FILE, LINE = "whereish: file", "whereish: line"
@@ -67,7 +64,7 @@ class TextReader(Reader):
                     if len(rows) == limits.ROWS_A_FRAME:
                         yield _slow_frame(rows, line.separator, options.zone)
                         rows = []
-        except (OSError, EOFError, zlib.error):
+        except UNREADABLE:
             broken = True
         if rows:
             yield _slow_frame(rows, line.separator, options.zone)
@@ -78,31 +75,25 @@ class TextReader(Reader):
 def _fields(text: str, separator: str) -> list[str | None]:
     """Split a line into fields; seven None follow them."""
     try:
-        fields: list[str | None] = [
-            f or None for f in next(csv.reader([text], delimiter=separator))
-        ]
-    except (csv.Error, StopIteration):
+        fields = next(csv.reader([text], delimiter=separator), [])
+    except csv.Error:
         fields = []  # a field of more than a hundred thousand characters
-    return [*fields, *[None] * 7]
+    return [*(field or None for field in fields), *[None] * 7]
 
 
 def _slow_frame(rows: list[tuple[Any, ...]], separator: str, zone: str) -> pl.DataFrame:
-    import polars as pl
-
     names = (*COLUMNS, "file", "line")
     kinds = dict.fromkeys(names[:-1], pl.String) | {"line": pl.Int64}
-    told = pl.DataFrame(rows, schema=kinds, orient="row")
-    number = {c: told[c].str.strip_chars() for c in ("lat", "lon")}
+    table = pl.DataFrame(rows, schema=kinds, orient="row")
+    number = {c: table[c].str.strip_chars() for c in ("lat", "lon")}
     if separator == ";":
         number = {c: text.str.replace(",", ".", literal=True) for c, text in number.items()}
     number = {c: text.cast(pl.Float64, strict=False) for c, text in number.items()}
-    return told.with_columns(time=read_times(told["time"], zone), **number)
+    return table.with_columns(time=read_times(table["time"], zone), **number)
 
 
 def scan_csv_files(files: Sequence[Path], **options: Any) -> pl.LazyFrame:
     """Open CSV files as one table of text, with the file and the line of each row."""
-    import polars as pl
-
     return pl.scan_csv(
         list(files),
         infer_schema=False,
@@ -117,8 +108,6 @@ def scan_csv_files(files: Sequence[Path], **options: Any) -> pl.LazyFrame:
 
 def scan_lines(files: Sequence[Path], names: Sequence[str], skip_rows: int = 0) -> pl.LazyFrame:
     """Open files without a heading; rows that are too short end in nulls."""
-    import polars as pl
-
     plain = {"has_header": False, "quote_char": None, "skip_rows": skip_rows}
     if len(files) > 1 or _width(files[0], skip_rows) == len(names):
         return scan_csv_files(files, schema=dict.fromkeys(names, pl.String), **plain)
@@ -141,8 +130,6 @@ def typed_frames(
     rows: pl.LazyFrame, files: Sequence[Path], first_line: int, zone: str
 ) -> Iterator[pl.DataFrame]:
     """Turn text into times and numbers: small files whole, large files in parts."""
-    import polars as pl
-
     number = {c: pl.col(c).str.strip_chars(" \t\r\"'") for c in ("lat", "lon")}
     wanted = rows.select(
         pl.col("user").str.strip_chars(" \t\r\ufeff"),
@@ -168,8 +155,6 @@ def typed_frames(
 
 def all_null(*columns: str) -> pl.Expr:
     """Return whether a line is empty: such a line is not a row."""
-    import polars as pl
-
     return pl.all_horizontal(pl.col(name).is_null() for name in columns)
 
 
@@ -177,8 +162,6 @@ def without_cut_off(
     frames: Iterator[pl.DataFrame], files: Sequence[Path]
 ) -> Iterator[pl.DataFrame]:
     """Yield frames without the last coordinate of files that end in the middle of it."""
-    import polars as pl
-
     held: pl.DataFrame | None = None
     for frame in frames:
         if held is not None:
