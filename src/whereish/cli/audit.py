@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from whereish.cli.console import command, emit, say
-from whereish.cli.options import AsJson, MechanismFile, Normalise, OtherPrior
+from whereish.cli.options import AsJson, MechanismFile, Normalise, OtherPrior, option
 from whereish.cli.prior import load_with_prior
 from whereish.cli.sign import public_key_from
 from whereish.format import audit_file
@@ -19,14 +17,12 @@ def audit(
     source: MechanismFile,
     prior: OtherPrior = None,
     normalise: Normalise = False,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEY",
-            help="The public key that must have signed the file, or a file with this key.",
-            rich_help_panel="The signature",
-        ),
-    ] = None,
+    key: str | None = option(
+        None,
+        "The public key that must have signed the file, or a file with this key.",
+        "The signature",
+        "KEY",
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Check a mechanism again, exactly, from its file alone.

@@ -6,28 +6,11 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from whereish.cli import options as opt
 from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
-from whereish.cli.options import (
-    AsJson,
-    BlurWith,
-    Cluster,
-    Dilation,
-    Epsilon,
-    ForgetPrior,
-    KeepPrior,
-    Method,
-    Normalise,
-    PriorBlur,
-    Ratio,
-    Tolerance,
-    Within,
-    given_flags,
-    read_options,
-)
 from whereish.cli.words import level_in_words, plain
 from whereish.errors import WhereishError
 from whereish.limits import DILATION, TOLERANCE
@@ -37,40 +20,27 @@ from whereish.places.validation import as_whole
 @command
 def batch(
     context: typer.Context,
-    profiles: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROFILES",
-            help="A folder with a profile of each person, or a table with a column user.",
-        ),
-    ],
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="OUT", help="A folder, or an address like s3://bucket/run.",
-            rich_help_panel="Output",
-        ),
-    ],
-    epsilon: Epsilon = None,
-    ratio: Ratio = None,
-    within: Within = None,
-    dilation: Dilation = DILATION,
-    method: Method = "exact",
-    tolerance: Tolerance = TOLERANCE,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Processes at a time. If not given: all cores.", rich_help_panel="How it is built"
-        ),
-    ] = None,
-    cluster: Cluster = None,
-    normalise: Normalise = False,
-    keep_prior: KeepPrior = False,
-    forget_prior: ForgetPrior = False,
-    prior_blur: PriorBlur = 0.0,
-    blur_with: BlurWith = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    profiles: Path = opt.argument(
+        "PROFILES", "A folder with a profile of each person, or a table with a column user."
+    ),
+    output: str = opt.output_option("A folder, or an address like s3://bucket/run.", "OUT"),
+    epsilon: opt.Epsilon = None,
+    ratio: opt.Ratio = None,
+    within: opt.Within = None,
+    dilation: opt.Dilation = DILATION,
+    method: opt.Method = "exact",
+    tolerance: opt.Tolerance = TOLERANCE,
+    workers: int | None = opt.option(
+        None, "Processes at a time. If not given: all cores.", opt.BUILT
+    ),
+    cluster: opt.Cluster = None,
+    normalise: opt.Normalise = False,
+    keep_prior: opt.KeepPrior = False,
+    forget_prior: opt.ForgetPrior = False,
+    prior_blur: opt.PriorBlur = 0.0,
+    blur_with: opt.BlurWith = None,
+    as_json: opt.AsJson = False,
+) -> None:
     """Build a certified mechanism for each of many people.
 
     A second run builds only what is missing or has changed, so a stopped run continues. With
@@ -80,7 +50,7 @@ def batch(
     from whereish.batch.run import places_id
     from whereish.profiles import People, read_profile
 
-    asked = read_options(given_flags(context))
+    asked = opt.read_options(opt.given_flags(context))
     if workers is not None:
         as_whole("workers", workers)
     people = People(profiles, normalise=normalise)

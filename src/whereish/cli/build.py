@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 
 import whereish as wh
+from whereish.cli import options as opt
 from whereish.cli.console import EXIT_INTERRUPTED, command, emit, say, waiting
-from whereish.cli.options import (
-    AsJson,
-    BlurWith,
-    Cluster,
-    Dilation,
-    Epsilon,
-    ForgetPrior,
-    Form,
-    KeepPrior,
-    MemoryLimit,
-    Method,
-    Normalise,
-    PriorBlur,
-    ProfileOrSpec,
-    Ratio,
-    Solver,
-    TimeLimit,
-    Tolerance,
-    Within,
-    check_search_flags,
-    flag_fields,
-    given_flags,
-    is_field,
-    read_options,
-    written,
-)
 from whereish.cli.presentation import Watch, facts_of, say_mechanism, say_profile, solve_progress
 from whereish.cli.prior import Blurred, public_prior, say_what_it_tells
 from whereish.cli.reading import read_who
@@ -57,63 +32,47 @@ _RUN = ("profile", "output", "picture", "as_json", "memory_limit", "how_far", "c
 @command
 def build(
     context: typer.Context,
-    profile: ProfileOrSpec,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The .whereish file to write.",
-            rich_help_panel="Output",
-        ),
-    ],
-    epsilon: Epsilon = None,
-    ratio: Ratio = None,
-    within: Within = None,
-    method: Method = "exact",
-    dilation: Dilation = DILATION,
-    solver: Solver = "auto",
-    formulation: Form = None,
-    tolerance: Tolerance = TOLERANCE,
-    time_limit: TimeLimit = None,
-    memory_limit: MemoryLimit = MEMORY_GB,
-    cluster: Cluster = None,
-    how_far: Annotated[
-        bool,
-        typer.Option(
-            "--how-far", help="Bound how far a closed form is from the optimum.",
-            rich_help_panel="How it is built",
-        ),
-    ] = False,
-    normalise: Normalise = False,
-    keep_prior: KeepPrior = False,
-    forget_prior: ForgetPrior = False,
-    prior_blur: PriorBlur = 0.0,
-    blur_with: BlurWith = None,
-    user: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The person, if PROFILE is a table of several people.",
-            rich_help_panel="The prior",
-        ),
-    ] = None,
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Draw the mechanism: .png, .pdf or .svg.",
-            rich_help_panel="Output",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    profile: Path = opt.argument(
+        "PROFILE|RECIPE", "Profile (CSV, JSON, Parquet, GeoJSON) or JSON recipe."
+    ),
+    output: Path = opt.output_option("The .whereish file to write."),
+    epsilon: opt.Epsilon = None,
+    ratio: opt.Ratio = None,
+    within: opt.Within = None,
+    method: opt.Method = "exact",
+    dilation: opt.Dilation = DILATION,
+    solver: opt.Solver = "auto",
+    formulation: opt.Form = None,
+    tolerance: opt.Tolerance = TOLERANCE,
+    time_limit: opt.TimeLimit = None,
+    memory_limit: opt.MemoryLimit = MEMORY_GB,
+    cluster: opt.Cluster = None,
+    how_far: bool = opt.flag(
+        "--how-far", "Bound how far a closed form is from the optimum.", opt.BUILT
+    ),
+    normalise: opt.Normalise = False,
+    keep_prior: opt.KeepPrior = False,
+    forget_prior: opt.ForgetPrior = False,
+    prior_blur: opt.PriorBlur = 0.0,
+    blur_with: opt.BlurWith = None,
+    user: str | None = opt.option(
+        None, "The person, if PROFILE is a table of several people.", opt.PRIOR, "NAME"
+    ),
+    picture: Path | None = opt.option(
+        None, "Draw the mechanism: .png, .pdf or .svg.", opt.OUTPUT, "FILE"
+    ),
+    as_json: opt.AsJson = False,
+) -> None:
     """Build the private mechanism with the least quality loss.
 
     Ctrl-C stops the search and writes the best mechanism so far (exit code 130); a second Ctrl-C
     leaves without a file. A flag replaces the field of that name in a recipe; a flag without such
     a field is refused.
     """
-    watch, flags = Watch(), given_flags(context)
+    watch, flags = Watch(), opt.given_flags(context)
     document = spec_document(profile)
     if document is None:
-        options = read_options(flags)  # before anything is read or said
+        options = opt.read_options(flags)  # before anything is read or said
     as_number("memory-limit", memory_limit, unit="GB")
     check_writable(output)
     if picture is not None:
@@ -183,12 +142,12 @@ def spec_document(path: Path) -> dict[str, Any] | None:
 def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
     """Follow the flags beside a JSON description: each replaces a field, or is refused."""
     for name in flags:
-        if name not in _RUN and not is_field(name):
+        if name not in _RUN and not opt.is_field(name):
             raise InputError(
-                f"{written(name)} must be left out with a recipe: it goes with a profile, and a "
-                "recipe has nothing like it"
+                f"{opt.written(name)} must be left out with a recipe: it goes with a profile, and "
+                "a recipe has nothing like it"
             )
-    changes = flag_fields(flags)
+    changes = opt.flag_fields(flags)
     if flags.get("blur_with") not in (None, "uniform"):
         raise InputError(
             "--blur-with must be uniform beside a recipe: another prior stands in its blur_with"
@@ -197,7 +156,7 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
         changes["blur_with"] = "--blur-with", None
     before = BuildSpec.from_document(document)
     made = before.changed(**{field: value for field, (_, value) in changes.items()})
-    check_search_flags(flags, made.method)
+    opt.check_search_flags(flags, made.method)
     for field, (flag, _) in changes.items():
         now, then = getattr(made, field), getattr(before, field)
         if not np.array_equal(now, then):

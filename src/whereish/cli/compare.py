@@ -6,20 +6,8 @@ from typing import Any
 
 import typer
 
+from whereish.cli import options as opt
 from whereish.cli.console import command, console, emit, say, waiting
-from whereish.cli.options import (
-    AsJson,
-    Dilation,
-    Epsilon,
-    Normalise,
-    ProfileFile,
-    Ratio,
-    Solver,
-    TimeLimit,
-    Within,
-    given_flags,
-    read_options,
-)
 from whereish.cli.presentation import comparison_table, say_problems, say_profile
 from whereish.cli.reading import read_who
 from whereish.cli.words import level_in_words
@@ -32,21 +20,21 @@ from whereish.studies import compare as compare_mechanisms
 @command
 def compare(
     context: typer.Context,
-    profile: ProfileFile,
-    epsilon: Epsilon = None,
-    ratio: Ratio = None,
-    within: Within = None,
-    dilation: Dilation = DILATION,
-    solver: Solver = "auto",
-    time_limit: TimeLimit = None,
-    normalise: Normalise = False,
-    as_json: AsJson = False,
+    profile: opt.ProfileFile,
+    epsilon: opt.Epsilon = None,
+    ratio: opt.Ratio = None,
+    within: opt.Within = None,
+    dilation: opt.Dilation = DILATION,
+    solver: opt.Solver = "auto",
+    time_limit: opt.TimeLimit = None,
+    normalise: opt.Normalise = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Compare the optimal mechanism with the others.
 
     The others are built for the same epsilon, or for the same quality loss.
     """
-    asked = read_options(given_flags(context))
+    asked = opt.read_options(opt.given_flags(context))
     who = read_who(profile, normalise=normalise)
     check_places(who.places)
     say_profile(who)

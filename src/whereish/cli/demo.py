@@ -6,13 +6,10 @@ import math
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 import whereish as wh
 from whereish.cli.console import command, console, emit, say, waiting
-from whereish.cli.options import AsJson
+from whereish.cli.options import AsJson, output_option
 from whereish.cli.presentation import comparison_table
 from whereish.cli.words import level_in_words, saved
 from whereish.errors import InputError, SolveError
@@ -25,15 +22,11 @@ RATIO, WITHIN_KM, DILATION = 2.0, 0.65, 1.05
 
 @command
 def demo(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FOLDER",
-            help="The folder for the pictures and the mechanism.", rich_help_panel="Output",
-        ),
-    ] = Path("whereish-demo"),
+    output: Path = output_option(
+        "The folder for the pictures and the mechanism.", "FOLDER", default=Path("whereish-demo")
+    ),
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Build a mechanism for an embedded city, and show it."""
     try:
         output.mkdir(parents=True, exist_ok=True)

@@ -10,15 +10,12 @@ from typing import Annotated
 import typer
 
 from whereish.cli.console import command, emit, say
-from whereish.cli.options import AsJson
+from whereish.cli.options import AsJson, argument
 from whereish.device import Ledger
 from whereish.errors import InputError
 
-ledger_app = typer.Typer(
-    no_args_is_help=True,
-    help="Show the budget that is left to `report`.",
-)
-LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of a ledger.")]
+ledger_app = typer.Typer(no_args_is_help=True, help="Show the budget that is left to `report`.")
+LedgerFile = Annotated[Path, argument("LEDGER", "The file of a ledger.")]
 
 
 @ledger_app.command("show")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 import whereish as wh
 from whereish.cli.console import command, emit, say
-from whereish.cli.options import AdversaryMetric, AsJson, MechanismFile, Normalise, OtherPrior
+from whereish.cli.options import (
+    MEASURED,
+    AdversaryMetric,
+    AsJson,
+    MechanismFile,
+    Normalise,
+    OtherPrior,
+    option,
+)
 from whereish.cli.presentation import facts_of, say_mechanism
 from whereish.cli.prior import load_with_prior
 from whereish.errors import InputError
@@ -22,22 +28,16 @@ def measure(
     prior: OtherPrior = None,
     normalise: Normalise = False,
     adversary_metric: AdversaryMetric = "euclidean",
-    radius_of_interest: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LENGTH",
-            help="Your area of interest has this radius, like 300m: how large an area must you "
-            "request around the report?",
-            rich_help_panel="What is measured",
-        ),
-    ] = None,
-    confidence: Annotated[
-        float,
-        typer.Option(
-            help="Probability with which the requested area must cover it.",
-            rich_help_panel="What is measured",
-        ),
-    ] = 0.95,
+    radius_of_interest: str | None = option(
+        None,
+        "Your area of interest has this radius, like 300m: how large an area must you request "
+        "around the report?",
+        MEASURED,
+        "LENGTH",
+    ),
+    confidence: float = option(
+        0.95, "Probability with which the requested area must cover it.", MEASURED
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Measure the quality loss and the privacy of a mechanism.

@@ -3,51 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
 import whereish as wh
 from whereish.cli.console import command, emit, say
-from whereish.cli.options import AsJson, Normalise, OtherPrior
+from whereish.cli.options import AsJson, Normalise, OtherPrior, argument, option, output_option
 from whereish.cli.prior import load_with_prior
 from whereish.cli.reading import read_who
 from whereish.errors import InputError
 from whereish.format import is_mechanism_file
 from whereish.plotting import draw_mechanism, draw_profile, picture_kind
 
+_DRAWN = "What is drawn"
+
 
 @command
 def plot(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="MECHANISM|PROFILE", help="The file to draw."),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="A .png, .pdf or .svg file.",
-            rich_help_panel="Output",
-        ),
-    ],
-    place: Annotated[
-        int | None,
-        typer.Option(
-            help="Draw the reports from this place. If not given: from the most likely place.",
-            rich_help_panel="What is drawn",
-        ),
-    ] = None,
-    dilation: Annotated[
-        float | None,
-        typer.Option(
-            help="Draw the spanner of this dilation as well.", rich_help_panel="What is drawn"
-        ),
-    ] = None,
+    source: Path = argument("MECHANISM|PROFILE", "The file to draw."),
+    output: Path = output_option("A .png, .pdf or .svg file."),
+    place: int | None = option(
+        None, "Draw the reports from this place. If not given: from the most likely place.", _DRAWN
+    ),
+    dilation: float | None = option(None, "Draw the spanner of this dilation as well.", _DRAWN),
     prior: OtherPrior = None,
     normalise: Normalise = False,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Draw a profile, or a mechanism and its reports."""
     picture_kind(output)
     if _is_mechanism_file(source):

@@ -122,8 +122,4 @@ def say_group(everybody: dict[str, wh.Profile], steps: tuple[Step, ...]) -> dict
         say(f"{step.users:>8,} people {step.points:>12,} points  {step.name}")
     count = len(next(iter(everybody.values())).places)
     say(f"{len(everybody):,} profiles of {count} places.")
-    return {
-        "users": len(everybody),
-        "places": count,
-        "steps": [asdict(step) for step in steps],
-    }
+    return {"users": len(everybody), "places": count, "steps": [asdict(step) for step in steps]}

@@ -7,14 +7,11 @@ import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 import whereish as wh
-from whereish.cli.completion import one_of
 from whereish.cli.console import command, emit, say, waiting
-from whereish.cli.options import AsJson
+from whereish.cli.options import AsJson, flag, option, output_option
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number, as_whole
 from whereish.profiles import ALL_DAY, PERIODS, as_cell_km, as_period
@@ -42,122 +39,45 @@ _DATA, _PEOPLE, _LEVELS = "The data", "People and places", "Levels and dilations
 
 @command
 def reproduce(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FOLDER", help="A new folder, or that of a stopped run.",
-            rich_help_panel="Output",
-        ),
-    ],
-    dataset: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="The traces: " + ", ".join(DATASETS) + ".",
-            autocompletion=one_of(DATASETS), rich_help_panel=_DATA,
-        ),
-    ] = "synthetic",
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="The folder of GeoLife or T-Drive.", rich_help_panel=_DATA
-        ),
-    ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="A small version: fewer people, places and levels.",
-            rich_help_panel=_DATA,
-        ),
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(help="The seed of the city, the taxis and the draws.",
-                          rich_help_panel=_DATA)
-    ] = 0,
-    no_cache: Annotated[
-        bool,
-        typer.Option(
-            "--no-cache", help="Do not keep counts of the traces for the next run.",
-            rich_help_panel=_DATA,
-        ),
-    ] = False,
-    users: Annotated[
-        int | None,
-        typer.Option(
-            help="People of the synthetic city, or taxis drawn. If not given: 5% of the taxis.",
-            rich_help_panel=_PEOPLE,
-        ),
-    ] = None,
-    days: Annotated[
-        int | None, typer.Option(help="Days of the synthetic city.", rich_help_panel=_PEOPLE)
-    ] = None,
-    places: Annotated[
-        int | None, typer.Option(help="How many places.", rich_help_panel=_PEOPLE)
-    ] = None,
-    cell: Annotated[
-        str, typer.Option(metavar="SIZE", help="Size of the cells.", rich_help_panel=_PEOPLE)
-    ] = "658m x 712m",
-    at_least: Annotated[
-        int | None,
-        typer.Option(help="A person needs so many points in every period.",
-                     rich_help_panel=_PEOPLE),
-    ] = None,
-    top: Annotated[
-        int | None,
-        typer.Option(help="So many regions of each person count for the score.",
-                     rich_help_panel=_PEOPLE),
-    ] = None,
-    window: Annotated[
-        int | None,
-        typer.Option(help="Use the so many days in a row with the most traces.",
-                     rich_help_panel=_PEOPLE),
-    ] = None,
-    periods: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Periods of the day, like morning=7-12,night=19-7.",
-            rich_help_panel=_PEOPLE,
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float, typer.Option(help="Level of the comparison, per km.", rich_help_panel=_LEVELS)
-    ] = 1.07,
-    dilation: Annotated[
-        float, typer.Option(help="Dilation of the comparison.", rich_help_panel=_LEVELS)
-    ] = 1.05,
-    epsilons: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Levels of Figure 4, like 0.5,1.07,2.", rich_help_panel=_LEVELS
-        ),
-    ] = None,
-    dilations: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Dilations of Figure 5, like 1,1.05,1.1.",
-            rich_help_panel=_LEVELS,
-        ),
-    ] = None,
-    table_dilations: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Dilations of Table 1, like 1,1.1,1.5.", rich_help_panel=_LEVELS
-        ),
-    ] = None,
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Numbers of places of Table 1, like 50,75.",
-            rich_help_panel=_LEVELS,
-        ),
-    ] = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", help="For each entry of Table 1.", rich_help_panel=_LEVELS
-        ),
-    ] = None,
+    output: Path = output_option("A new folder, or that of a stopped run.", "FOLDER"),
+    dataset: str = option(
+        "synthetic", f"The traces: {', '.join(DATASETS)}.", _DATA, "NAME", choices=DATASETS
+    ),
+    data: Path | None = option(None, "The folder of GeoLife or T-Drive.", _DATA, "FOLDER"),
+    quick: bool = flag("--quick", "A small version: fewer people, places and levels.", _DATA),
+    seed: int = option(0, "The seed of the city, the taxis and the draws.", _DATA),
+    no_cache: bool = flag(
+        "--no-cache", "Do not keep counts of the traces for the next run.", _DATA
+    ),
+    users: int | None = option(
+        None,
+        "People of the synthetic city, or taxis drawn. If not given: 5% of the taxis.",
+        _PEOPLE,
+    ),
+    days: int | None = option(None, "Days of the synthetic city.", _PEOPLE),
+    places: int | None = option(None, "How many places.", _PEOPLE),
+    cell: str = option("658m x 712m", "Size of the cells.", _PEOPLE, "SIZE"),
+    at_least: int | None = option(None, "A person needs so many points in every period.", _PEOPLE),
+    top: int | None = option(None, "So many regions of each person count for the score.", _PEOPLE),
+    window: int | None = option(
+        None, "Use the so many days in a row with the most traces.", _PEOPLE
+    ),
+    periods: str | None = option(
+        None, "Periods of the day, like morning=7-12,night=19-7.", _PEOPLE, "LIST"
+    ),
+    epsilon: float = option(1.07, "Level of the comparison, per km.", _LEVELS),
+    dilation: float = option(1.05, "Dilation of the comparison.", _LEVELS),
+    epsilons: str | None = option(None, "Levels of Figure 4, like 0.5,1.07,2.", _LEVELS, "LIST"),
+    dilations: str | None = option(
+        None, "Dilations of Figure 5, like 1,1.05,1.1.", _LEVELS, "LIST"
+    ),
+    table_dilations: str | None = option(
+        None, "Dilations of Table 1, like 1,1.1,1.5.", _LEVELS, "LIST"
+    ),
+    sizes: str | None = option(None, "Numbers of places of Table 1, like 50,75.", _LEVELS, "LIST"),
+    time_limit: float | None = option(None, "For each entry of Table 1.", _LEVELS, "SECONDS"),
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Run the paper's evaluation: rows, figures, a report.
 
     A stopped run continues where it was. Without data, the people are made up.

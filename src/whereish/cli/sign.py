@@ -6,47 +6,28 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from whereish.cli.console import command, emit, say
-from whereish.cli.options import AsJson
+from whereish.cli.options import AsJson, argument, option, output_option
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
 from whereish.format import audit_bytes, digest_of, new_private_key, public_key_of, signed
 
+_KEY = "The key"
+
 
 @command
 def sign(
-    source: Annotated[
-        Path | None,
-        typer.Argument(metavar="[MECHANISM]", help="The .whereish file of a mechanism."),
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Your private key: Ed25519, in a PEM file.",
-            rich_help_panel="The key",
-        ),
-    ] = None,
-    new_key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Make a private key first, in this new file.",
-            rich_help_panel="The key",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE",
-            help="The signed file. If not given, MECHANISM is replaced.",
-            rich_help_panel="Output",
-        ),
-    ] = None,
+    source: Path | None = argument("[MECHANISM]", "The .whereish file of a mechanism.", None),
+    key: Path | None = option(None, "Your private key: Ed25519, in a PEM file.", _KEY, "FILE"),
+    new_key: Path | None = option(
+        None, "Make a private key first, in this new file.", _KEY, "FILE"
+    ),
+    output: Path | None = output_option(
+        "The signed file. If not given, MECHANISM is replaced.", default=None
+    ),
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Sign a mechanism: others can check that it is yours.
 
     It is audited first. Others check it with your public key: `whereish audit --key`, or

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 import whereish as wh
 from whereish.cli.console import command, emit, say, waiting
-from whereish.cli.options import AsJson, Normalise, ProfileFile
+from whereish.cli.options import BUILT, AsJson, Normalise, ProfileFile, option, output_option
 from whereish.cli.presentation import say_profile
 from whereish.cli.reading import read_who
 from whereish.errors import InputError
@@ -22,23 +19,13 @@ from whereish.programs import check_dilation, least_loss_size
 @command
 def spanner(
     profile: ProfileFile,
-    dilation: Annotated[
-        float,
-        typer.Option(
-            help="A path may be this many times longer than the distance; at least 1.",
-            rich_help_panel="How it is built",
-        ),
-    ],
+    dilation: float = option(
+        ..., "A path may be this many times longer than the distance; at least 1.", BUILT
+    ),
     normalise: Normalise = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the edges (.csv) or a picture.",
-            rich_help_panel="Output",
-        ),
-    ] = None,
+    output: Path | None = output_option("Write the edges (.csv) or a picture.", default=None),
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Build a spanner: fewer constraints, slightly more loss.
 
     It is the greedy spanner that `whereish build --dilation` uses.

@@ -303,10 +303,7 @@ def _json(value: Any) -> str:
 
 def _frame(places: Places) -> dict[str, Any]:
     plane = places.plane
-    return {
-        "plane": None if plane is None else [plane.lat, plane.lon],
-        "cell_km": places.cell_km,
-    }
+    return {"plane": None if plane is None else [plane.lat, plane.lon], "cell_km": places.cell_km}
 
 
 def _places(name: str, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> Places:

@@ -9,11 +9,4 @@ from whereish.plotting.pictures import (
 )
 from whereish.units import km
 
-__all__ = [
-    "KINDS",
-    "draw_comparison",
-    "draw_mechanism",
-    "draw_profile",
-    "km",
-    "picture_kind",
-]
+__all__ = ["KINDS", "draw_comparison", "draw_mechanism", "draw_profile", "km", "picture_kind"]
