@@ -11,8 +11,9 @@ import typer
 
 from whereish.cli import options as opt
 from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
-from whereish.cli.words import level_in_words, plain
+from whereish.cli.words import level_in_words
 from whereish.errors import WhereishError
+from whereish.format.certificate import as_plain
 from whereish.limits import DILATION, TOLERANCE
 from whereish.places.validation import as_whole
 
@@ -68,7 +69,7 @@ def batch(
         nonlocal ended
         ended = now.built + now.kept
         if as_json:
-            sys.stdout.write(json.dumps(plain(asdict(row)), allow_nan=False) + "\n")
+            sys.stdout.write(json.dumps(as_plain(asdict(row)), allow_nan=False) + "\n")
         if row.problem:
             problems.append(row)
         fresh = now.built + now.failed

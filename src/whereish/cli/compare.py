@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
 
 from whereish.cli import options as opt
@@ -13,7 +11,6 @@ from whereish.cli.reading import read_who
 from whereish.cli.words import level_in_words
 from whereish.limits import DILATION
 from whereish.mechanisms import check_places
-from whereish.studies import Row
 from whereish.studies import compare as compare_mechanisms
 
 
@@ -48,10 +45,4 @@ def compare(
     console.print(comparison_table(rows))
     say_problems(rows)
     if as_json:
-        emit([_row(row) for row in rows])
-
-
-def _row(row: Row) -> dict[str, Any]:
-    facts = {key: value for key, value in vars(row).items() if key != "mechanism"}
-    tightest = facts["tightest_epsilon_per_km"]
-    return {**facts, "tightest_epsilon_per_km": None if tightest is None else float(tightest)}
+        emit([{k: v for k, v in vars(row).items() if k != "mechanism"} for row in rows])

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from whereish.cli.words import plain
 from whereish.errors import BudgetError, GuaranteeError, InputError, SolveError, WhereishError
 from whereish.extras import missing_extra
+from whereish.format.certificate import as_plain
 
 EXIT_INPUT, EXIT_NOT_SOLVED, EXIT_GUARANTEE, EXIT_BUDGET, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
 _CODES: tuple[tuple[type[WhereishError], int], ...] = (
@@ -40,7 +40,7 @@ def say(text: str = "") -> None:
 
 def emit(document: dict[str, Any] | list[Any]) -> None:
     """Print JSON on standard output."""
-    sys.stdout.write(json.dumps(plain(document), indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(as_plain(document), indent=2, allow_nan=False) + "\n")
 
 
 def command(function: Command) -> Command:

@@ -51,7 +51,11 @@ def demo(
         smaller = wh.optimal(who.places, who.prior, epsilon, DILATION)
         city, bars = output / "city.png", output / "comparison.png"
         draw_mechanism(best, who, city, spanner=net)
-        same = [(row.name, row.quality_loss_km or 0.0) for row in rows if _same(row, epsilon)]
+        same = [
+            (row.name, row.quality_loss_km or 0.0)
+            for row in rows
+            if row.problem is None and row.epsilon_per_km == epsilon
+        ]
         draw_comparison(same, epsilon, bars)
         wh.save_mechanism(output / "mechanism.whereish", best)
     console.print(comparison_table(rows))
@@ -108,10 +112,6 @@ def _closing(
 
 def _as_started() -> str:
     return "python -m whereish" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
-
-
-def _same(row: Row, epsilon: float) -> bool:
-    return row.problem is None and row.epsilon_per_km == epsilon
 
 
 def _named(rows: list[Row], name: str) -> Row:

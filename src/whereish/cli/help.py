@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import textwrap
 from typing import Any
 
 from typer.core import TyperCommand
@@ -20,8 +20,15 @@ class Command(TyperCommand):
     """A command whose options are listed by their `rich_help_panel`."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the arguments, and the options that are required."""
-        return _usage(self, ctx)
+        """Return the arguments, then the options that are required."""
+        arguments, options = [], []
+        for param in self.get_params(ctx):
+            if param.param_type_name == "argument":
+                name = _name(param, ctx)
+                arguments.append(name if param.required else f"[{name}]")
+            elif param.required:
+                options.append(f"{min(param.opts, key=len)} {_value(param, ctx)}")
+        return [*arguments, *options, "[OPTIONS]"]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and options in groups."""
@@ -47,18 +54,6 @@ class Group(RedactingGroup):
         _write(formatter, _options(self, ctx))
 
 
-def _usage(command: Any, ctx: Any) -> list[str]:
-    """Return the arguments, then the options that are required."""
-    arguments, options = [], []
-    for param in command.get_params(ctx):
-        if param.param_type_name == "argument":
-            name = param.metavar or param.name.upper()
-            arguments.append(name if param.required else f"[{name.strip('[]')}]")
-        elif param.required:
-            options.append(f"{min(param.opts, key=len)} {_value(param, ctx)}")
-    return [*arguments, *options, "[OPTIONS]"]
-
-
 def _options(command: Any, ctx: Any) -> dict[str, Rows]:
     """Return the rows of each group of parameters; arguments first, ungrouped options last."""
     groups: dict[str, Rows] = {"Arguments": []}
@@ -81,12 +76,9 @@ def _options(command: Any, ctx: Any) -> dict[str, Rows]:
 def _name(param: Any, ctx: Any) -> str:
     if param.param_type_name == "argument":
         return str(param.metavar or param.name.upper()).strip("[]")
-    names = ", ".join(sorted([*param.opts, *param.secondary_opts], key=_dashes))
-    return names if param.is_flag else f"{names} {_value(param, ctx)}"
-
-
-def _dashes(name: str) -> int:
-    return len(name) - len(name.lstrip("-"))
+    # Short names, with one dash, come first.
+    names = sorted([*param.opts, *param.secondary_opts], key=lambda name: name.startswith("--"))
+    return ", ".join(names) if param.is_flag else f"{', '.join(names)} {_value(param, ctx)}"
 
 
 def _value(param: Any, ctx: Any) -> str:
@@ -108,9 +100,8 @@ def _after(param: Any) -> str:
     if param.required:
         notes.append("required")
     elif param.show_default and isinstance(default, int | float | str) and not param.is_flag:
-        notes.append(
-            f"default: {default:g}" if isinstance(default, float) else f"default: {default}"
-        )
+        shown = f"{default:g}" if isinstance(default, float) else default
+        notes.append(f"default: {shown}")
     return f"[{'; '.join(notes)}]" if notes else ""
 
 
@@ -122,26 +113,19 @@ def _first_sentence(text: str) -> str:
 def _write(formatter: Any, groups: dict[str, Rows]) -> None:
     """Write groups of rows in two columns, as wide in every group."""
     filled = {heading: rows for heading, rows in groups.items() if rows}
-    left = min(_WIDEST, max(_lengths(filled.values())))
+    lengths = [len(name) for rows in filled.values() for name, _ in rows]
+    left = max(length for length in lengths if length <= _WIDEST)
     if not formatter.getvalue().endswith(":\n"):
         formatter.write("\n")
     for heading, rows in filled.items():
         formatter.write(f"{heading}:\n")
         for name, text in rows:
-            lines = _wrapped(text, formatter.width - left - 4)
+            lines = textwrap.wrap(
+                text, formatter.width - left - 4, break_long_words=False, break_on_hyphens=False
+            )
             if len(name) > left:
                 formatter.write(f"  {name}\n")
                 name = ""
             for line in lines or [""]:
                 formatter.write(f"  {name:<{left}}  {line}".rstrip() + "\n")
                 name = ""
-
-
-def _lengths(groups: Iterable[Rows]) -> Iterable[int]:
-    return (len(name) for rows in groups for name, _ in rows if len(name) <= _WIDEST)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)

@@ -76,7 +76,13 @@ def measure(
 
 
 def _measures(mechanism: wh.Mechanism, prior: Array, adversary_metric: str) -> dict[str, Any]:
-    error = wh.adversary_error(mechanism, prior, _adversary(adversary_metric, mechanism))
+    known = metric_names("adversary")
+    if adversary_metric not in known:
+        raise InputError(
+            f"adversary-metric must be one of {', '.join(known)}, got {adversary_metric!r}"
+        )
+    metric = named_metric(adversary_metric, mechanism.inputs)
+    error = wh.adversary_error(mechanism, prior, metric)
     unit = "share of wrong guesses" if adversary_metric == "discrete" else "km"
     return facts_of(mechanism, prior) | {
         "adversary_error_km": error,
@@ -86,10 +92,3 @@ def _measures(mechanism: wh.Mechanism, prior: Array, adversary_metric: str) -> d
         "report_radius_95_km": wh.report_radius(mechanism, prior),
         "conditional_entropy_bits": wh.conditional_entropy(mechanism, prior),
     }
-
-
-def _adversary(name: str, mechanism: wh.Mechanism) -> Array | None:
-    known = metric_names("adversary")
-    if name not in known:
-        raise InputError(f"adversary-metric must be one of {', '.join(known)}, got {name!r}")
-    return named_metric(name, mechanism.inputs)

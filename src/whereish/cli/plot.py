@@ -32,7 +32,9 @@ def plot(
 ) -> None:
     """Draw a profile, or a mechanism and its reports."""
     picture_kind(output)
-    if _is_mechanism_file(source):
+    if not source.exists():
+        raise InputError(f"what to draw must be a file that exists, got {source}")
+    if is_mechanism_file(source):
         _draw_mechanism(source, output, place, dilation, prior, normalise)
     else:
         for flag, given in (("--prior", prior), ("--place", place)):
@@ -68,9 +70,3 @@ def _draw_mechanism(
     draw_mechanism(mechanism, who, output, place, graph, prior_known=weights is not None)
     if weights is None:
         say(f"{source} holds no prior: give --prior PROFILE to see it in the picture.")
-
-
-def _is_mechanism_file(path: Path) -> bool:
-    if not path.exists():
-        raise InputError(f"what to draw must be a file that exists, got {path}")
-    return path.is_file() and is_mechanism_file(path)

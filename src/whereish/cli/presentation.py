@@ -50,11 +50,10 @@ def _extent(value: float) -> str:
 
 def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
     """Collect what --json prints of a mechanism under a prior."""
-    built = mechanism.build
     tightest = wh.tightest_epsilon(mechanism, wh.euclidean(mechanism.inputs))
     per_km = mechanism.epsilon if mechanism.is_per_km else None
     return {
-        "method": built.method,
+        **vars(mechanism.build),
         "places": len(mechanism.inputs),
         "outputs": len(mechanism.outputs),
         "epsilon": mechanism.epsilon,
@@ -67,22 +66,7 @@ def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
         "ratio_2_within_km": None if per_km is None else math.log(2) / per_km,
         "quality_loss_km": wh.quality_loss(mechanism, prior),
         "adversary_error_km": wh.adversary_error(mechanism, prior),
-        "constraints": built.constraints,
-        "variables": built.variables,
-        "edges": built.edges,
-        "dilation": built.dilation,
-        "requested_dilation": built.requested_dilation,
-        "solver": built.solver,
-        "form": built.form,
-        "seconds": built.seconds,
-        "lower_bound_km": built.lower_bound_km,
-        "gap": built.gap,
-        "program_gap": built.program_gap,
-        "stopped": built.stopped,
-        "repair_mix": built.repair_mix,
-        "repair_cost_km": built.repair_cost_km,
         "ratios_checked": mechanism.verdict.ratios if mechanism.verdict else 0,
-        "notes": list(built.notes),
     }
 
 

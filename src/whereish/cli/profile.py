@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -37,6 +36,8 @@ from whereish.traces import KINDS, cache_folder, hold
 _PLACES, _COUNTS, _MANY, _FILES = (
     "Which places", "What is counted", "Many people", "How TRACES are read",
 )  # fmt: skip
+_PERIOD = f"{', '.join(PERIODS)}, or hours like 22-6."
+_KIND = f"Format of TRACES, if not found: {', '.join(KINDS)}."
 
 
 @command
@@ -60,14 +61,7 @@ def profile(
     zone: str | None = option(
         None, "Time zone of hours and periods, like Europe/Paris.", _COUNTS, "ZONE"
     ),
-    period: str = option(
-        ALL_DAY,
-        f"{', '.join(PERIODS)}, or hours like 22-6.",
-        _COUNTS,
-        "PERIOD",
-        choices=PERIODS,
-        show_default=False,
-    ),
+    period: str = option(ALL_DAY, _PERIOD, _COUNTS, "PERIOD", choices=PERIODS, show_default=False),
     window: int | None = option(
         None, "Only the N days in a row with most traces (group: 90).", _COUNTS
     ),
@@ -85,13 +79,7 @@ def profile(
     own_places: bool = flag("--own-places", "In a group: choose places for each person.", _MANY),
     at_least: int | None = option(None, "In a group: points needed in every period (20).", _MANY),
     top: int | None = option(None, "In a group: regions of each person that score (30).", _MANY),
-    kind: str | None = option(
-        None,
-        f"Format of TRACES, if not found: {', '.join(KINDS)}.",
-        _FILES,
-        "FORMAT",
-        choices=KINDS,
-    ),
+    kind: str | None = option(None, _KIND, _FILES, "FORMAT", choices=KINDS),
     columns: str | None = option(
         None, "Names of columns: time=when,lat=y,lon=x,user=who.", _FILES, "NAMES"
     ),
@@ -123,7 +111,6 @@ def profile(
     if merge_users or (many is None and user is None and not found.tells_people):
         found = replace(found, person="me")
     found = hold(found, timed=count != "points")
-    facts: dict[str, Any]
     with Reading(found) as reading:
         how: CountOptions = {
             "zone": when.zone, "count": count, "progress": reading,
@@ -136,16 +123,14 @@ def profile(
                 smooth=smooth, on=known, **how,
             )  # fmt: skip
             reading.done(made.funnel)
+            facts = say_person(made, on is not None)
+            wh.write_profile(output, made.profile)
         else:
             visits = group_visits(found, where, how)
             reading.done(visits.funnel)
-    if many is None:
-        facts = say_person(made, on is not None)
-        wh.write_profile(output, made.profile)
-    else:
-        everybody, steps = group_profiles(visits, places, smooth, when, many)
-        facts = say_group(everybody, steps)
-        wh.write_profiles(output, everybody)
+            everybody, steps = group_profiles(visits, places, smooth, when, many)
+            facts = say_group(everybody, steps)
+            wh.write_profiles(output, everybody)
     say(f"Wrote {output} (readable by you only).")
     if many is None:
         say(f"Next: whereish build {output} --ratio 2 --within 500m -o k.whereish "

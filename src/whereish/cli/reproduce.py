@@ -12,9 +12,10 @@ from typing import Any
 import whereish as wh
 from whereish.cli.console import command, emit, say, waiting
 from whereish.cli.options import AsJson, flag, option, output_option
+from whereish.cli.profile_options import cell_of
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number, as_whole
-from whereish.profiles import ALL_DAY, PERIODS, as_cell_km, as_period
+from whereish.profiles import ALL_DAY, PERIODS, as_period
 from whereish.studies import (
     DATASETS,
     Choice,
@@ -25,15 +26,12 @@ from whereish.studies import (
     load_people,
 )
 from whereish.traces import cache_folder
-from whereish.units import length_km
 
 _QUICK = Design(
     epsilons=(0.5, 1.07, 2.0), dilations=(1.0, 1.05, 1.1, 1.2, 1.5, 2.0), sizes=(25,),
     table_dilations=(1.0, 1.2, 2.0), time_limit_s=2.0,
 )  # fmt: skip
 _QUICK_CHOICE = {"users": 24, "days": 45, "places": 25, "at_least": 10}
-
-
 _DATA, _PEOPLE, _LEVELS = "The data", "People and places", "Levels and dilations"
 
 
@@ -130,26 +128,24 @@ def _design(
     time_limit: float | None,
 ) -> Design:  # fmt: skip
     """Return what is evaluated; what was not given is the paper's, or the quick version's."""
-    design = replace(
-        _QUICK if quick else Design(), epsilon=as_epsilon(epsilon), seed=as_whole("seed", seed, 0),
-        dilation=_at_least_one("dilation", dilation),
-    )  # fmt: skip
+    given: dict[str, Any] = {
+        "epsilon": as_epsilon(epsilon), "seed": as_whole("seed", seed, 0),
+        "dilation": _at_least_one("dilation", dilation),
+    }  # fmt: skip
     if epsilons is not None:
-        levels = tuple(sorted(as_epsilon(level) for level in _numbers("epsilons", epsilons)))
-        design = replace(design, epsilons=levels)
+        given["epsilons"] = tuple(map(as_epsilon, _numbers("epsilons", epsilons)))
     if dilations is not None:
-        design = replace(design, dilations=_dilations("dilations", dilations))
+        given["dilations"] = _dilations("dilations", dilations)
     if table_dilations is not None:
-        ways = _dilations("table-dilations", table_dilations)
-        design = replace(design, table_dilations=ways)
+        given["table_dilations"] = _dilations("table-dilations", table_dilations)
     if sizes is not None:
         counts = _numbers("sizes", sizes)
         if any(size != int(size) or size < 2 for size in counts):
             raise InputError(f"sizes must be whole numbers, at least 2, got {sizes!r}")
-        design = replace(design, sizes=tuple(sorted(int(size) for size in counts)))
+        given["sizes"] = tuple(map(int, counts))
     if time_limit is not None:
-        design = replace(design, time_limit_s=as_number("time-limit", time_limit, unit="seconds"))
-    return design
+        given["time_limit_s"] = as_number("time-limit", time_limit, unit="seconds")
+    return replace(_QUICK if quick else Design(), **given)
 
 
 def _choice(
@@ -162,12 +158,7 @@ def _choice(
         raise InputError(f"--days must go with --dataset synthetic: {dataset} has its own days")
     if dataset == "geolife" and counts["users"] is not None:
         raise InputError("--users must be left out with geolife: it has 182 people")
-    sides = [length_km(side, "cell") for side in cell.split("x")]
-    if len(sides) > 2:
-        raise InputError(f"cell must be like 500m or 658m x 712m, got {cell!r}")
-    choice = Choice(
-        dataset=dataset, data=data, seed=seed, cell_km=as_cell_km((sides[0], sides[-1]))
-    )
+    choice = Choice(dataset=dataset, data=data, seed=seed, cell_km=cell_of(cell))
     if periods is not None:
         choice = replace(choice, periods=_periods(periods))
     small: dict[str, Any] = dict(_QUICK_CHOICE) if quick else {}
@@ -180,7 +171,7 @@ def _choice(
 
 
 def _dilations(name: str, text: str) -> tuple[float, ...]:
-    return tuple(sorted(_at_least_one(name, value) for value in _numbers(name, text)))
+    return tuple(_at_least_one(name, value) for value in _numbers(name, text))
 
 
 def _about(seconds: float) -> str:
@@ -192,8 +183,9 @@ def _about(seconds: float) -> str:
 
 
 def _numbers(name: str, text: str) -> list[float]:
+    """Read numbers with commas between, and sort them."""
     try:
-        found = [float(part) for part in text.split(",")]
+        found = sorted(float(part) for part in text.split(","))
     except ValueError:
         found = []
     if not found or len(set(found)) < len(found) or not all(map(math.isfinite, found)):
