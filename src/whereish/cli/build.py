@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,13 @@ import whereish as wh
 from whereish.cli import options as opt
 from whereish.cli.console import EXIT_INTERRUPTED, command, emit, say, waiting
 from whereish.cli.presentation import Watch, facts_of, say_mechanism, say_profile, solve_progress
-from whereish.cli.prior import Blurred, public_prior, say_what_it_tells
+from whereish.cli.prior import (
+    blur_cost_km,
+    blur_in_words,
+    public_prior,
+    say_what_it_tells,
+    without_bound,
+)
 from whereish.cli.reading import read_who
 from whereish.cli.words import level_in_words
 from whereish.errors import InputError, described
@@ -90,13 +97,11 @@ def build(
     say_profile(who)
     say(level_in_words(spec.epsilon_per_km))
 
-    mechanism, blurred = _search(spec, memory_limit, cluster), None
+    search = partial(_search, memory_limit_gb=memory_limit, cluster=cluster)
+    mechanism = search(spec)
     if spec.prior_blur:
-        plain = spec.changed(prior_blur=0.0, blur_with=None)
-        blurred = Blurred.of(
-            mechanism, spec.prior, lambda _: _search(plain, memory_limit, cluster), spec.quality
-        )
-        mechanism = blurred.mechanism
+        blur_cost = blur_cost_km(mechanism, spec, search)
+        mechanism = without_bound(mechanism)
     if how_far and mechanism.proof is None:
         with waiting("bounding the distance to the optimum") as tell:
             mechanism = wh.how_far(
@@ -106,9 +111,9 @@ def build(
     wh.save_mechanism(output, mechanism, spec.prior if spec.keep_prior else None)
     facts = facts_of(mechanism, spec.prior)
     say_mechanism(mechanism, facts)
-    if blurred is not None:
-        facts |= {"prior_blur": spec.prior_blur, "blur_cost_km": blurred.cost_km}
-        say(blurred.in_words(spec.prior_blur))
+    if spec.prior_blur:
+        facts |= {"prior_blur": spec.prior_blur, "blur_cost_km": blur_cost}
+        say(blur_in_words(spec.prior_blur, blur_cost))
     say_what_it_tells(mechanism, spec.keep_prior)
     kept = "with the prior, readable by you only" if spec.keep_prior else "without the prior"
     if picture is not None:

@@ -11,7 +11,14 @@ from whereish.cli.console import command, emit, say
 from whereish.cli.options import AsJson, argument, option, output_option
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
-from whereish.format import audit_bytes, digest_of, new_private_key, public_key_of, signed
+from whereish.format import (
+    audit_bytes,
+    digest_of,
+    new_private_key,
+    public_key_of,
+    read_file,
+    signed,
+)
 
 _KEY = "The key"
 
@@ -41,7 +48,7 @@ def sign(
         raise InputError("MECHANISM, the file to sign, must be given with --key")
     content = None
     if source is not None:
-        content = _bytes("mechanism", source)
+        _, content = read_file(source)
         audit_bytes(content)
         check_writable(output or source)
     if new_key is not None:
@@ -49,7 +56,7 @@ def sign(
         write_new(new_key, private)
         say(f"Wrote a private key to {new_key}. Only you can read it: keep it secret.")
     else:
-        private = _bytes("key", key or Path())
+        _, private = read_file(key or Path(), "key")
     public = public_key_of(private)
     told = {"public_key": public, "sha256": None, "output": None}
     if content is not None:
@@ -87,16 +94,5 @@ def public_key_from(text: str) -> str | bytes:
     """Read a public key from a file of that name; otherwise the text is the key."""
     with contextlib.suppress(OSError, ValueError):
         if Path(text).is_file():
-            return _bytes("key", Path(text))
+            return read_file(text, "key")[1]
     return text
-
-
-def _bytes(name: str, path: Path) -> bytes:
-    try:
-        if not path.is_file():
-            raise InputError(f"{name} must be a file that exists, got {path}")
-        return path.read_bytes()
-    except (OSError, ValueError) as wrong:
-        if isinstance(wrong, InputError):
-            raise
-        raise InputError(f"{name} {path} cannot be read") from None

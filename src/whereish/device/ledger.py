@@ -153,14 +153,9 @@ class Ledger:
                 ledger.commit(period, cost, (mechanism, place), output)
             left = charges.left(period)
             return Entry(
-                output,
-                fresh,
-                cost if fresh else 0.0,
-                float(charges.budget - left),
-                self.budget,
-                left // price,
-                (period + 1) * self.period_s,
-            )
+                output, fresh, cost if fresh else 0.0, float(charges.budget - left), self.budget,
+                left // price, (period + 1) * self.period_s,
+            )  # fmt: skip
 
     def spent(self, now: float) -> float:
         """Return the epsilon that has been spent in the period of this time."""

@@ -131,16 +131,10 @@ class Reporter:
         east, north = places.xy[entry.output].tolist()
         degrees = None if places.latlon is None else places.latlon[entry.output].tolist()
         return Report(
-            entry.output,
-            (east, north),
-            None if degrees is None else (degrees[0], degrees[1]),
-            entry.fresh,
-            entry.cost,
-            entry.spent,
-            entry.budget,
-            entry.new_places_left,
+            entry.output, (east, north), None if degrees is None else (degrees[0], degrees[1]),
+            entry.fresh, entry.cost, entry.spent, entry.budget, entry.new_places_left,
             _utc(entry.period_ends),
-        )
+        )  # fmt: skip
 
 
 def _budget(

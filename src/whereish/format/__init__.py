@@ -8,6 +8,7 @@ from whereish.format.mechanism_file import (
     is_mechanism_file,
     load_mechanism,
     mechanism_bytes,
+    read_file,
     save_mechanism,
     without_prior,
 )
@@ -20,23 +21,8 @@ from whereish.format.signature import (
 )
 
 __all__ = [
-    "SUFFIX",
-    "TELLS_PRIOR",
-    "as_public_key",
-    "audit_bytes",
-    "audit_file",
-    "certify",
-    "check_signature",
-    "digest_of",
-    "is_mechanism_file",
-    "load_mechanism",
-    "mechanism_bytes",
-    "new_private_key",
-    "pack",
-    "parse_object",
-    "public_key_of",
-    "save_mechanism",
-    "signed",
-    "unpack",
-    "without_prior",
-]
+    "SUFFIX", "TELLS_PRIOR", "as_public_key", "audit_bytes", "audit_file", "certify",
+    "check_signature", "digest_of", "is_mechanism_file", "load_mechanism", "mechanism_bytes",
+    "new_private_key", "pack", "parse_object", "public_key_of", "read_file", "save_mechanism",
+    "signed", "unpack", "without_prior",
+]  # fmt: skip

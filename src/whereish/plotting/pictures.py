@@ -13,7 +13,7 @@ from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
 from whereish.measures import quality_loss
 from whereish.mechanisms import Mechanism
-from whereish.places import Array, LocalPlane, Places
+from whereish.places import Array, LocalPlane
 from whereish.profiles import Profile
 from whereish.programs import Spanner
 from whereish.units import km
@@ -37,8 +37,7 @@ def picture_kind(path: str | Path) -> str:
 
 def draw_profile(profile: Profile, path: str | Path, spanner: Spanner | None = None) -> None:
     """Draw the prior and, if there is one, a spanner beside it."""
-    panels = 1 if spanner is None else 2
-    figure, axes = _panels(profile, panels, path)
+    figure, axes = _panels(profile, 1 if spanner is None else 2, path)
     _draw_prior(axes[0], profile)
     if spanner is not None:
         _draw_spanner(axes[1], profile, spanner)
@@ -68,14 +67,11 @@ def draw_mechanism(
         raise InputError(f"place must be from 0 to {count - 1}, got {chosen}")
     panels = 1 + (spanner is not None) + prior_known
     figure, axes = _panels(profile, panels, path)
-    at = 0
     if prior_known:
-        _draw_prior(axes[at], profile)
-        at += 1
+        _draw_prior(axes[0], profile)
     if spanner is not None:
-        _draw_spanner(axes[at], profile, spanner)
-        at += 1
-    _draw_reports(axes[at], profile, mechanism, chosen, prior_known)
+        _draw_spanner(axes[-2], profile, spanner)
+    _draw_reports(axes[-1], profile, mechanism, chosen, prior_known)
     _finish(figure, path)
 
 
@@ -101,8 +97,7 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
 
 
 def _draw_prior(axis: Any, profile: Profile) -> None:
-    shares = profile.prior
-    _draw_values(axis, profile, profile.places, shares, _PRIOR_MAP, "probability")
+    _draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability")
     axis.set_title("Where the person is: the prior", loc="left", color=_INK, fontsize=11)
 
 
@@ -131,7 +126,7 @@ def _draw_reports(
 ) -> None:
     reports = mechanism.matrix[place]
     outputs = Profile(mechanism.outputs, reports, backdrop=profile.backdrop)
-    _draw_values(axis, outputs, mechanism.outputs, reports, _REPORT_MAP, "chance of this report")
+    _draw_values(axis, outputs, reports, _REPORT_MAP, "chance of this report")
     x, y = mechanism.inputs.xy[place]
     axis.scatter([x], [y], s=190, marker="*", color=_ACCENT, edgecolor="white", zorder=6)
     title = f"Where the starred place (number {place}) is reported to"
@@ -141,20 +136,20 @@ def _draw_reports(
     axis.set_title(title, loc="left", color=_INK, fontsize=11)
 
 
-def _draw_values(
-    axis: Any, profile: Profile, places: Places, values: Array, colours: str, label: str
-) -> None:
+def _draw_values(axis: Any, profile: Profile, values: Array, colours: str, label: str) -> None:
     """Colour the cells, regions or discs of places by value."""
     import matplotlib as mpl
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import PathPatch, Rectangle
+    from matplotlib.ticker import FuncFormatter
 
     _backdrop(axis, profile)
+    places = profile.places
     top = float(values.max())
     scale = mpl.colors.PowerNorm(0.5, 0.0, top)
+    patches: list[Any] = []
+    colour_of: list[float] = []
     if profile.regions is not None and places.plane is not None:
-        patches: list[Any] = []
-        colour_of: list[float] = []
         for region, value in zip(profile.regions, values, strict=True):
             for outline in _outlines(region, places.plane):
                 patches.append(PathPatch(outline))
@@ -164,8 +159,6 @@ def _draw_values(
         corner = places.xy - [width / 2, height / 2]
         patches = [Rectangle((x, y), width, height) for x, y in corner]
         colour_of = values.tolist()
-    else:
-        patches, colour_of = [], []
     if patches:
         cells = PatchCollection(
             patches, cmap=colours, norm=scale, alpha=0.78, edgecolor="white", linewidth=0.6,
@@ -179,7 +172,8 @@ def _draw_values(
             *places.xy.T, c=values, s=size, cmap=colours, norm=scale, edgecolor=_INK,
             linewidth=0.4, alpha=0.85, zorder=2,
         )  # fmt: skip
-    bar = axis.figure.colorbar(drawn, ax=axis, shrink=0.7, pad=0.02, format=_percent)
+    percent = FuncFormatter(lambda value, _: f"{100 * value:.3g}%")
+    bar = axis.figure.colorbar(drawn, ax=axis, shrink=0.7, pad=0.02, format=percent)
     bar.set_label(label, color=_INK, fontsize=9)
     bar.ax.tick_params(labelsize=8, colors=_INK)
     bar.outline.set_visible(False)
@@ -281,7 +275,3 @@ def _wrap_title(axis: Any) -> None:
         wide = max(_TITLE_LETTERS, int(inches / _LETTER_INCHES))
         lines = [textwrap.fill(line, wide) for line in title.split("\n")]
         axis.set_title("\n".join(lines), loc="left", color=_INK, fontsize=_TITLE_POINTS)
-
-
-def _percent(value: float, _: object = None) -> str:
-    return f"{100 * value:.3g}%"

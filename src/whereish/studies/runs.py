@@ -70,7 +70,8 @@ def run_parts(
     done = spent = worked = 0.0
     tables: dict[str, list[Row]] = {}
     for part in parts:
-        file = kept / f"{_digest([recipe, part.table, part.name])}.json"
+        key = json.dumps([recipe, part.table, part.name], sort_keys=True, default=str).encode()
+        file = kept / f"{hashlib.blake2b(key, digest_size=16).hexdigest()}.json"
         rows = _read(file)
         if rows is None:
             if progress is not None:
@@ -87,11 +88,6 @@ def run_parts(
         done += part.weight
         tables.setdefault(part.table, []).extend(rows)
     return tables
-
-
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _read(file: Path) -> list[Row] | None:
