@@ -9,7 +9,7 @@ import inspect
 import signal
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,7 +34,7 @@ from whereish.cli.sign import sign
 from whereish.cli.spanner import spanner
 from whereish.cli.synthetic_city import synthetic_city
 
-Entry = Callable[..., None] | typer.Typer  # a command, or a group of commands
+Entry = Callable[..., Any] | typer.Typer  # a command, or a group of commands
 # A new command is one file and one entry here.
 COMMANDS: dict[str, dict[str, Entry]] = {
     "Start here": {"demo": demo},
@@ -79,7 +79,7 @@ app = typer.Typer(
 )
 
 
-def _help(function: Callable[..., None]) -> str:
+def _help(function: Callable[..., Any]) -> str:
     """Return what a command does, its lines joined: the terminal breaks them where it must."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whereish.cli.console import command, emit, say
+from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AsJson, MechanismFile, Normalise, OtherPrior, option
 from whereish.cli.prior import load_with_prior
 from whereish.cli.sign import public_key_from
@@ -24,7 +24,7 @@ def audit(
         "KEY",
     ),
     as_json: AsJson = False,
-) -> None:
+) -> Facts:
     """Check a mechanism again, exactly, from its file alone.
 
     Every ratio is compared in exact arithmetic. Privacy does not depend on a prior. With --prior,
@@ -39,8 +39,7 @@ def audit(
     if found["signed_by"] is not None:
         say(f"Signed by the key that you gave: {found['signed_by']}.")
     say(f"Digest to pin: sha256 {found['sha256']}.")
-    if as_json:
-        emit(found)
+    return found
 
 
 def say_certificate(found: dict[str, Any]) -> None:

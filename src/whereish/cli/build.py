@@ -27,7 +27,7 @@ from whereish.files import check_writable
 from whereish.limits import DILATION, MEMORY_GB, TOLERANCE
 from whereish.places import as_number
 from whereish.plotting import draw_mechanism, picture_kind
-from whereish.solvers import Progress
+from whereish.solvers import FORMS, Progress
 from whereish.spec import BuildSpec
 from whereish.strict_json import read_json
 
@@ -49,10 +49,18 @@ def build(
     method: opt.Method = "exact",
     dilation: opt.Dilation = DILATION,
     solver: opt.Solver = "auto",
-    formulation: opt.Form = None,
+    formulation: str | None = opt.option(
+        None,
+        "Solve the linear program (primal) or its dual (dual).",
+        opt.BUILT,
+        "FORM",
+        choices=FORMS,
+    ),
     tolerance: opt.Tolerance = TOLERANCE,
     time_limit: opt.TimeLimit = None,
-    memory_limit: opt.MemoryLimit = MEMORY_GB,
+    memory_limit: float = opt.option(
+        MEMORY_GB, "Memory that an exact solve may use.", opt.BUILT, "GB"
+    ),
     cluster: opt.Cluster = None,
     how_far: bool = opt.flag(
         "--how-far", "Bound how far a closed form is from the optimum.", opt.BUILT

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from whereish.cli import options as opt
-from whereish.cli.console import command, console, emit, say, waiting
-from whereish.cli.presentation import comparison_table, say_problems, say_profile
+from whereish.cli.console import Facts, command, console, say, waiting
+from whereish.cli.presentation import comparison_table, say_profile
 from whereish.cli.reading import read_who
 from whereish.cli.words import level_in_words
 from whereish.limits import DILATION
@@ -26,7 +26,7 @@ def compare(
     time_limit: opt.TimeLimit = None,
     normalise: opt.Normalise = False,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Facts:
     """Compare the optimal mechanism with the others.
 
     The others are built for the same epsilon, or for the same quality loss.
@@ -43,6 +43,6 @@ def compare(
             )
         )
     console.print(comparison_table(rows))
-    say_problems(rows)
-    if as_json:
-        emit([{k: v for k, v in vars(row).items() if k != "mechanism"} for row in rows])
+    for reason in dict.fromkeys(row.problem for row in rows if row.problem is not None):
+        say(reason)
+    return [{k: v for k, v in vars(row).items() if k != "mechanism"} for row in rows]

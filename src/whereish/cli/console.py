@@ -28,6 +28,7 @@ _CODES: tuple[tuple[type[WhereishError], int], ...] = (
     (BudgetError, EXIT_BUDGET),
     (WhereishError, EXIT_NOT_SOLVED),
 )
+Facts = dict[str, Any] | list[Any]  # what a command returns: --json prints it
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -38,18 +39,20 @@ def say(text: str = "") -> None:
     console.print(text, markup=False)
 
 
-def emit(document: dict[str, Any] | list[Any]) -> None:
+def emit(document: Facts) -> None:
     """Print JSON on standard output."""
     sys.stdout.write(json.dumps(as_plain(document), indent=2, allow_nan=False) + "\n")
 
 
 def command(function: Command) -> Command:
-    """End a command with one clear line and the right exit code instead of a traceback."""
+    """Print what a command returns if --json is given; end an error with a line and an exit code."""
 
     @functools.wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
+    def guarded(*args: Any, **kwargs: Any) -> None:
         try:
-            return function(*args, **kwargs)
+            document = function(*args, **kwargs)
+            if kwargs.get("as_json") and document is not None:
+                emit(document)
         except ModuleNotFoundError as missing:
             if (advice := missing_extra(missing)) is None:
                 raise

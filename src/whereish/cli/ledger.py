@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from whereish.cli.console import command, emit, say
+from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AsJson, argument
 from whereish.device import Ledger
 from whereish.errors import InputError
@@ -20,19 +20,18 @@ LedgerFile = Annotated[Path, argument("LEDGER", "The file of a ledger.")]
 
 @ledger_app.command("show")
 @command
-def show(ledger: LedgerFile, as_json: AsJson = False) -> None:
+def show(ledger: LedgerFile, as_json: AsJson = False) -> Facts:
     """Verify a ledger and say how much of its budget is left, and until when."""
     books = _existing(ledger)
     left, _, ends = books.left(time.time())
     say(f"{left:.6g} of epsilon {books.budget:.6g} {books.unit} is left until {_day(ends)}.")
-    if as_json:
-        facts = {"left": left, "budget": books.budget, "unit": books.unit}
-        emit({**facts, "period_s": books.period_s, "period_ends": _day(ends)})
+    facts = {"left": left, "budget": books.budget, "unit": books.unit}
+    return {**facts, "period_s": books.period_s, "period_ends": _day(ends)}
 
 
 @ledger_app.command("reset-clock")
 @command
-def reset_clock(ledger: LedgerFile, as_json: AsJson = False) -> None:
+def reset_clock(ledger: LedgerFile, as_json: AsJson = False) -> Facts:
     """Declare that this machine's clock is right now, and was ahead before.
 
     No budget is returned: what was spent in later periods is charged to this period and to those
@@ -40,8 +39,7 @@ def reset_clock(ledger: LedgerFile, as_json: AsJson = False) -> None:
     """
     again = _existing(ledger).reset_clock(time.time())
     say(f"The ledger follows the clock again. Its next free budget is from {_day(again)} on.")
-    if as_json:
-        emit({"spends_again": _day(again)})
+    return {"spends_again": _day(again)}
 
 
 def _existing(path: Path) -> Ledger:

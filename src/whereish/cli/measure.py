@@ -5,41 +5,41 @@ from __future__ import annotations
 from typing import Any
 
 import whereish as wh
-from whereish.cli.console import command, emit, say
-from whereish.cli.options import (
-    MEASURED,
-    AdversaryMetric,
-    AsJson,
-    MechanismFile,
-    Normalise,
-    OtherPrior,
-    option,
-)
+from whereish.cli import options as opt
+from whereish.cli.console import Facts, command, say
 from whereish.cli.presentation import facts_of, say_mechanism
 from whereish.cli.prior import load_with_prior
 from whereish.errors import InputError
 from whereish.places import Array, metric_names, named_metric
 from whereish.units import km, length_km
 
+_MEASURED = "What is measured"
+
 
 @command
 def measure(
-    mechanism: MechanismFile,
-    prior: OtherPrior = None,
-    normalise: Normalise = False,
-    adversary_metric: AdversaryMetric = "euclidean",
-    radius_of_interest: str | None = option(
+    mechanism: opt.MechanismFile,
+    prior: opt.OtherPrior = None,
+    normalise: opt.Normalise = False,
+    adversary_metric: str = opt.option(
+        "euclidean",
+        f"The error that the adversary minimises: {', '.join(metric_names('adversary'))}.",
+        _MEASURED,
+        "METRIC",
+        choices=lambda: metric_names("adversary"),
+    ),
+    radius_of_interest: str | None = opt.option(
         None,
         "Your area of interest has this radius, like 300m: how large an area must you request "
         "around the report?",
-        MEASURED,
+        _MEASURED,
         "LENGTH",
     ),
-    confidence: float = option(
-        0.95, "Probability with which the requested area must cover it.", MEASURED
+    confidence: float = opt.option(
+        0.95, "Probability with which the requested area must cover it.", _MEASURED
     ),
-    as_json: AsJson = False,
-) -> None:
+    as_json: opt.AsJson = False,
+) -> Facts:
     """Measure the quality loss and the privacy of a mechanism.
 
     Among the measures are the error of an adversary, and the smallest epsilon that holds.
@@ -71,8 +71,7 @@ def measure(
             f"  retrieval     to cover {radius_of_interest} around you in {confidence:.0%} of "
             f"cases, request everything within {km(radius)} of the report"
         )
-    if as_json:
-        emit(facts)
+    return facts
 
 
 def _measures(mechanism: wh.Mechanism, prior: Array, adversary_metric: str) -> dict[str, Any]:

@@ -9,16 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import whereish as wh
-from whereish.cli.console import command, emit, say, waiting
-from whereish.cli.options import (
-    OUTPUT,
-    AsJson,
-    MechanismFile,
-    argument,
-    flag,
-    option,
-    output_option,
-)
+from whereish.cli import options as opt
+from whereish.cli.console import Facts, command, say, waiting
 from whereish.errors import InputError, seems_data
 from whereish.release import OUTSIDE
 
@@ -27,13 +19,13 @@ _COLUMNS, _POINTS = "Which columns are written", "The points"
 
 @command
 def obfuscate(
-    source: MechanismFile,
-    table: Path = argument("TABLE", "A .csv or .parquet table of points."),
-    output: Path = output_option("The table to write."),
-    columns: str | None = option(
+    source: opt.MechanismFile,
+    table: Path = opt.argument("TABLE", "A .csv or .parquet table of points."),
+    output: Path = opt.output_option("The table to write."),
+    columns: str | None = opt.option(
         None, "The columns of latitude and longitude, if not found.", _POINTS, "LAT,LON"
     ),
-    outside: str = option(
+    outside: str = opt.option(
         "error",
         "Points outside the area of the mechanism: refuse them (error), report the nearest "
         "place (nearest), or add noise (planar-laplace).",
@@ -41,30 +33,30 @@ def obfuscate(
         "CHOICE",
         choices=OUTSIDE,
     ),
-    user: str | None = option(
+    user: str | None = opt.option(
         None, "The column that says whose point it is. It is kept.", _COLUMNS, "COLUMN"
     ),
-    time_column: str | None = option(
+    time_column: str | None = opt.option(
         None, "The column with the exact time. It is kept.", _COLUMNS, "COLUMN", "--time"
     ),
-    keep: str | None = option(
+    keep: str | None = opt.option(
         None,
         "Other columns to keep. Columns that reveal the true points are refused.",
         _COLUMNS,
         "A,B|all",
     ),
-    keep_anyway: str | None = option(
+    keep_anyway: str | None = opt.option(
         None, "Columns to keep even if they reveal the true points.", _COLUMNS, "A,B|all"
     ),
-    drop: str | None = option(None, "Columns to leave out, with --keep all.", _COLUMNS, "A,B"),
-    shuffle: bool | None = flag(
+    drop: str | None = opt.option(None, "Columns to leave out, with --keep all.", _COLUMNS, "A,B"),
+    shuffle: bool | None = opt.flag(
         "--shuffle/--no-shuffle",
         "Write the rows in a random order. On, unless the table is sorted by --time.",
-        OUTPUT,
+        opt.OUTPUT,
         default=None,
     ),
-    as_json: AsJson = False,
-) -> None:
+    as_json: opt.AsJson = False,
+) -> Facts:
     """Replace the points of a table by reports of them.
 
     Only the columns that you name are kept: any other column could reveal the true points.
@@ -105,8 +97,7 @@ def obfuscate(
         )
     elif made.user is None and made.rows > 1:
         say("Careful: k points of one person cost k times epsilon. --user COLUMN counts them.")
-    if as_json:
-        emit({**vars(made), "output": str(output), "seconds": seconds})
+    return {**vars(made), "output": str(output), "seconds": seconds}
 
 
 _TREATED = {

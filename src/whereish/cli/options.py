@@ -11,14 +11,13 @@ import typer
 from whereish.cli.words import privacy_level
 from whereish.errors import InputError
 from whereish.mechanisms import MECHANISMS, method_names
-from whereish.places import metric_names
-from whereish.solvers import FORMS, SOLVERS
+from whereish.solvers import SOLVERS
 
 if TYPE_CHECKING:
     from whereish.spec import BuildOptions
 
 BUILT, OUTPUT, PRIOR = "How it is built", "Output", "The prior"
-MEASURED, _PRIVACY = "What is measured", "Privacy level"
+_PRIVACY = "Privacy level"
 _LEVEL = ("epsilon", "ratio", "within")
 _SEARCH = ("dilation", "solver", "formulation", "tolerance")
 # Fields of a build whose flag has another name: without the unit, or a better word.
@@ -105,26 +104,12 @@ Solver = Annotated[
         BUILT, "NAME", choices=SOLVERS,
     ),
 ]  # fmt: skip
-Form = Annotated[
-    str | None,
-    option(
-        ..., "Solve the linear program (primal) or its dual (dual).", BUILT, "FORM", choices=FORMS
-    ),
-]
 Tolerance = Annotated[float, option(..., "Relative gap to reach.", BUILT)]
 TimeLimit = Annotated[
     float | None, option(..., "Stop then, with the best mechanism so far.", BUILT, "SECONDS")
 ]
-MemoryLimit = Annotated[float, option(..., "Memory that an exact solve may use.", BUILT, "GB")]
 CLUSTER = "Use a Ray cluster: auto, or HOST:PORT."
 Cluster = Annotated[str | None, option(..., CLUSTER, BUILT, "ADDRESS")]
-AdversaryMetric = Annotated[
-    str,
-    option(
-        ..., f"The error that the adversary minimises: {', '.join(metric_names('adversary'))}.",
-        MEASURED, "METRIC", choices=lambda: metric_names("adversary"),
-    ),
-]  # fmt: skip
 Normalise = Annotated[bool, flag("--normalise", "Divide the prior by its sum.", PRIOR, default=...)]
 KeepPrior = Annotated[
     bool,

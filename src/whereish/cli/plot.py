@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import whereish as wh
-from whereish.cli.console import command, emit, say
+from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AsJson, Normalise, OtherPrior, argument, option, output_option
 from whereish.cli.prior import load_with_prior
 from whereish.cli.reading import read_who
@@ -29,13 +29,24 @@ def plot(
     prior: OtherPrior = None,
     normalise: Normalise = False,
     as_json: AsJson = False,
-) -> None:
+) -> Facts:
     """Draw a profile, or a mechanism and its reports."""
     picture_kind(output)
     if not source.exists():
         raise InputError(f"what to draw must be a file that exists, got {source}")
     if is_mechanism_file(source):
-        _draw_mechanism(source, output, place, dilation, prior, normalise)
+        mechanism, weights = load_with_prior(source, prior, normalise)
+        uniform = np.full(len(mechanism.inputs), 1 / len(mechanism.inputs))
+        who = wh.Profile(mechanism.inputs, uniform if weights is None else weights)
+        built_with = mechanism.build.requested_dilation
+        if dilation is None and built_with is not None and built_with > 1:
+            dilation = built_with
+        graph = None
+        if dilation is not None and mechanism.privacy_metric is not None:
+            graph = wh.greedy_spanner(mechanism.privacy_metric, dilation)
+        draw_mechanism(mechanism, who, output, place, graph, prior_known=weights is not None)
+        if weights is None:
+            say(f"{source} holds no prior: give --prior PROFILE to see it in the picture.")
     else:
         for flag, given in (("--prior", prior), ("--place", place)):
             if given is not None:
@@ -46,27 +57,4 @@ def plot(
             graph = wh.greedy_spanner(wh.euclidean(who.places), dilation)
         draw_profile(who, output, graph)
     say(f"Wrote {output}")
-    if as_json:
-        emit({"output": str(output)})
-
-
-def _draw_mechanism(
-    source: Path,
-    output: Path,
-    place: int | None,
-    dilation: float | None,
-    prior: Path | None,
-    normalise: bool,
-) -> None:
-    mechanism, weights = load_with_prior(source, prior, normalise)
-    uniform = np.full(len(mechanism.inputs), 1 / len(mechanism.inputs))
-    who = wh.Profile(mechanism.inputs, uniform if weights is None else weights)
-    built_with = mechanism.build.requested_dilation
-    if dilation is None and built_with is not None and built_with > 1:
-        dilation = built_with
-    graph = None
-    if dilation is not None and mechanism.privacy_metric is not None:
-        graph = wh.greedy_spanner(mechanism.privacy_metric, dilation)
-    draw_mechanism(mechanism, who, output, place, graph, prior_known=weights is not None)
-    if weights is None:
-        say(f"{source} holds no prior: give --prior PROFILE to see it in the picture.")
+    return {"output": str(output)}

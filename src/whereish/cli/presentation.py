@@ -38,12 +38,6 @@ def comparison_table(rows: list[Row]) -> Table:
     return table
 
 
-def say_problems(rows: list[Row]) -> None:
-    """Say, below a comparison, why a mechanism is missing from it."""
-    for reason in dict.fromkeys(row.problem for row in rows if row.problem is not None):
-        say(reason)
-
-
 def _extent(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 import whereish as wh
-from whereish.cli.console import command, emit, say
+from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AsJson, argument, flag, given_flags, option, output_option
 from whereish.cli.profile_groups import group_profiles, group_visits
 from whereish.cli.profile_options import (
@@ -87,7 +87,7 @@ def profile(
     strict: bool = flag("--strict", "Refuse bad rows.", _FILES),
     no_cache: bool = flag("--no-cache", "Keep no counts for the next time.", _FILES),
     as_json: AsJson = False,
-) -> None:
+) -> Facts:
     """Make a profile (places with a prior) from location traces."""
     many = Group.of(group, own_places, at_least, top)
     when = Counting.of(zone, period, window, count, group is not None)
@@ -135,8 +135,7 @@ def profile(
     if many is None:
         say(f"Next: whereish build {output} --ratio 2 --within 500m -o k.whereish "
             "--picture picture.png")  # fmt: skip
-    if as_json:
-        emit({**facts, "rows": reading.facts, "output": str(output)})
+    return {**facts, "rows": reading.facts, "output": str(output)}
 
 
 def _check_output(output: Path, traces: wh.Traces, on: Path | None) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import whereish as wh
-from whereish.cli.console import command, emit, say
+from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AsJson, MechanismFile, option
 from whereish.device import PERIODS
 from whereish.errors import InputError
@@ -55,7 +55,7 @@ def report(
         choices=PERIODS,
     ),
     as_json: AsJson = False,
-) -> None:
+) -> Facts:
     """Draw a report of where you are, within a budget.
 
     The same place gets the same report all period, at no further cost. Give where you are as one
@@ -86,8 +86,7 @@ def report(
         f"{cost}: {made.spent:.4g} of {made.budget:.4g} is spent. You can report {left} more until "
         f"{made.period_ends}."
     )
-    if as_json:
-        emit(dict(vars(made)))
+    return dict(vars(made))
 
 
 def _budget(

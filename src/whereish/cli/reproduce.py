@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import whereish as wh
-from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.console import Facts, command, say, waiting
 from whereish.cli.options import AsJson, flag, option, output_option
 from whereish.cli.profile_options import cell_of
+from whereish.cli.profile_words import say_steps
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number, as_whole
 from whereish.profiles import ALL_DAY, PERIODS, as_period
@@ -75,7 +76,7 @@ def reproduce(
     sizes: str | None = option(None, "Numbers of places of Table 1, like 50,75.", _LEVELS, "LIST"),
     time_limit: float | None = option(None, "For each entry of Table 1.", _LEVELS, "SECONDS"),
     as_json: AsJson = False,
-) -> None:
+) -> Facts:
     """Run the paper's evaluation: rows, figures, a report.
 
     A stopped run continues where it was. Without data, the people are made up.
@@ -93,8 +94,7 @@ def reproduce(
             choice, cache=None if no_cache else cache_folder(),
             progress=lambda done, all_, rows: tell(f"{rows:,} rows", done / all_),
         )  # fmt: skip
-    for step in people.cohort.steps:
-        say(f"{step.users:>8,} people {step.points:>12,} points  {step.name}")
+    say_steps(people.cohort.steps)
     expected = expected_seconds(people, design)
     say(
         f"Evaluating {len(people.cohort.users):,} people on {len(people.cohort.places):,} places "
@@ -110,16 +110,13 @@ def reproduce(
         say(f"{'holds' if claim.holds else 'does not hold here'}: {claim.name} ({claim.detail})")
     seconds = time.perf_counter() - start
     say(f"Wrote {output / 'report.html'} and {len(made.files) - 1} files in {seconds:.0f} s.")
-    if as_json:
-        emit(
-            {
-                "report": str(output / "report.html"),
-                "files": [str(file) for file in made.files],
-                "people": len(people.cohort.users),
-                "claims": [vars(claim) for claim in made.claims],
-                "seconds": seconds,
-            }
-        )
+    return {
+        "report": str(output / "report.html"),
+        "files": [str(file) for file in made.files],
+        "people": len(people.cohort.users),
+        "claims": [vars(claim) for claim in made.claims],
+        "seconds": seconds,
+    }
 
 
 def _design(

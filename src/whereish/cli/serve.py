@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whereish.cli.console import command, emit, say
+from whereish.cli.console import Facts, command, emit, say
 from whereish.cli.options import CLUSTER, AsJson, argument, flag, option
 from whereish.errors import InputError
 from whereish.places.validation import as_number, as_whole
@@ -143,14 +143,13 @@ def add(
     folder: Folder = None,
     database: DatabaseUrl = None,
     as_json: AsJson = False,
-) -> None:
+) -> Facts:
     """Make a key and show it once. Only a digest of it is stored."""
     made = _keys(folder, database).add(name)
-    if as_json:
-        emit({"name": name, "key": made})
-        return
-    say("This is the key. It cannot be shown again:")
-    sys.stdout.write(made + "\n")
+    if not as_json:
+        say("This is the key. It cannot be shown again:")
+        sys.stdout.write(made + "\n")
+    return {"name": name, "key": made}
 
 
 @keys_app.command("list")
@@ -174,12 +173,11 @@ def revoke(
     folder: Folder = None,
     database: DatabaseUrl = None,
     as_json: AsJson = False,
-) -> None:
+) -> Facts:
     """Revoke a key and delete its jobs. Servers refuse it within a second."""
     _keys(folder, database, there=True).revoke(name)
     say(f"{name} is revoked, and its jobs are deleted.")
-    if as_json:
-        emit({"revoked": name})
+    return {"revoked": name}
 
 
 def _are_tiles(given: str) -> bool:

@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from whereish.cli.console import command, emit, say
+from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AsJson, argument, option, output_option
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
@@ -34,7 +34,7 @@ def sign(
         "The signed file. If not given, MECHANISM is replaced.", default=None
     ),
     as_json: AsJson = False,
-) -> None:
+) -> Facts:
     """Sign a mechanism: others can check that it is yours.
 
     It is audited first. Others check it with your public key: `whereish audit --key`, or
@@ -67,8 +67,7 @@ def sign(
         say(f"Signed {target}: sha256 {told['sha256']}.")
     say(f"Public key: {public}")
     say("Others check the file with it: whereish audit MECHANISM --key PUBLIC_KEY.")
-    if as_json:
-        emit(told)
+    return told
 
 
 def write_new(path: Path, content: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import whereish as wh
-from whereish.cli.console import command, emit, say, waiting
+from whereish.cli.console import Facts, command, say, waiting
 from whereish.cli.options import OUTPUT, AsJson, flag, option, output_option
 from whereish.errors import InputError
 
@@ -32,7 +32,7 @@ def synthetic_city(
     every: int = option(30, "Seconds between two points of a trace.", _CITY),
     seed: int = option(0, "Which city.", _CITY),
     as_json: AsJson = False,
-) -> None:
+) -> Facts:
     """Write the traces of made-up people, to try things out on.
 
     They live in Paris. The same seed makes the same people.
@@ -54,5 +54,4 @@ def synthetic_city(
         f"Next: whereish profile {output} --group users --zone {made.zone} "
         f"--area {south},{west},{north},{east} -o profiles"
     )
-    if as_json:
-        emit({"output": str(output), "area": made.area, "zone": made.zone, "seed": seed})
+    return {"output": str(output), "area": made.area, "zone": made.zone, "seed": seed}

@@ -87,9 +87,7 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
     axis.invert_yaxis()
     axis.set_xlim(0, max(losses) * 1.15)
     axis.set_xlabel("how far off a report is on average (km)", color=_INK)
-    axis.set_title(
-        f"The same privacy (epsilon {epsilon:.3g} per km), less lost", loc="left", color=_INK
-    )
+    axis.set_title(f"The same privacy (epsilon {epsilon:.3g} per km), less lost", loc="left")
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
     axis.tick_params(length=0)
@@ -98,7 +96,7 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
 
 def _draw_prior(axis: Any, profile: Profile) -> None:
     _draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability")
-    axis.set_title("Where the person is: the prior", loc="left", color=_INK, fontsize=11)
+    axis.set_title("Where the person is: the prior", loc="left")
 
 
 def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
@@ -117,8 +115,8 @@ def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
     axis.set_title(
         f"A spanner: {len(spanner.edges):,} of {pairs:,} pairs\n"
         f"(each path in it is at most {spanner.dilation:.3f} times the straight distance)",
-        loc="left", color=_INK, fontsize=11,
-    )  # fmt: skip
+        loc="left",
+    )
 
 
 def _draw_reports(
@@ -133,7 +131,7 @@ def _draw_reports(
     if prior_known:
         loss = quality_loss(mechanism, profile.prior)
         title += f"\n(reports are {km(loss)} off on average over the prior)"
-    axis.set_title(title, loc="left", color=_INK, fontsize=11)
+    axis.set_title(title, loc="left")
 
 
 def _draw_values(axis: Any, profile: Profile, values: Array, colours: str, label: str) -> None:
@@ -268,7 +266,7 @@ def _finish(figure: Any, path: str | Path) -> None:
 
 
 def _wrap_title(axis: Any) -> None:
-    """Wrap a title that would overlap the next panel."""
+    """Wrap a title that would overlap the next panel, and give it its colour and size."""
     title = axis.get_title(loc="left")
     if title:
         inches = axis.get_window_extent().width / axis.figure.dpi
