@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from whereish.cli.console import Facts, command, say
-from whereish.cli.options import AsJson, MechanismFile, Normalise, OtherPrior, option
+from whereish.cli.options import AS_JSON, MECHANISM, NORMALISE, OTHER_PRIOR, option
 from whereish.cli.prior import load_with_prior
 from whereish.cli.sign import public_key_from
 from whereish.format import audit_file
@@ -14,16 +15,16 @@ from whereish.units import km
 
 @command
 def audit(
-    source: MechanismFile,
-    prior: OtherPrior = None,
-    normalise: Normalise = False,
+    source: Path = MECHANISM,
+    prior: Path | None = OTHER_PRIOR,
+    normalise: bool = NORMALISE,
     key: str | None = option(
         None,
         "The public key that must have signed the file, or a file with this key.",
         "The signature",
         "KEY",
     ),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> Facts:
     """Check a mechanism again, exactly, from its file alone.
 

@@ -14,7 +14,6 @@ from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
 from whereish.cli.words import level_in_words
 from whereish.errors import WhereishError
 from whereish.format.certificate import as_plain
-from whereish.limits import DILATION, TOLERANCE
 from whereish.places.validation import as_whole
 
 
@@ -25,22 +24,22 @@ def batch(
         "PROFILES", "A folder with a profile of each person, or a table with a column user."
     ),
     output: str = opt.output_option("A folder, or an address like s3://bucket/run.", "OUT"),
-    epsilon: opt.Epsilon = None,
-    ratio: opt.Ratio = None,
-    within: opt.Within = None,
-    dilation: opt.Dilation = DILATION,
-    method: opt.Method = "exact",
-    tolerance: opt.Tolerance = TOLERANCE,
+    epsilon: float | None = opt.EPSILON,
+    ratio: float | None = opt.RATIO,
+    within: str | None = opt.WITHIN,
+    dilation: float = opt.DILATION,
+    method: str = opt.METHOD,
+    tolerance: float = opt.TOLERANCE,
     workers: int | None = opt.option(
         None, "Processes at a time. If not given: all cores.", opt.BUILT
     ),
-    cluster: opt.Cluster = None,
-    normalise: opt.Normalise = False,
-    keep_prior: opt.KeepPrior = False,
-    forget_prior: opt.ForgetPrior = False,
-    prior_blur: opt.PriorBlur = 0.0,
-    blur_with: opt.BlurWith = None,
-    as_json: opt.AsJson = False,
+    cluster: str | None = opt.CLUSTER,
+    normalise: bool = opt.NORMALISE,
+    keep_prior: bool = opt.KEEP_PRIOR,
+    forget_prior: bool = opt.FORGET_PRIOR,
+    prior_blur: float = opt.PRIOR_BLUR,
+    blur_with: str | None = opt.BLUR_WITH,
+    as_json: bool = opt.AS_JSON,
 ) -> None:
     """Build a certified mechanism for each of many people.
 

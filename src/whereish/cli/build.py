@@ -24,7 +24,7 @@ from whereish.cli.reading import read_who
 from whereish.cli.words import level_in_words
 from whereish.errors import InputError, described
 from whereish.files import check_writable
-from whereish.limits import DILATION, MEMORY_GB, TOLERANCE
+from whereish.limits import MEMORY_GB
 from whereish.places import as_number
 from whereish.plotting import draw_mechanism, picture_kind
 from whereish.solvers import FORMS, Progress
@@ -43,12 +43,12 @@ def build(
         "PROFILE|RECIPE", "Profile (CSV, JSON, Parquet, GeoJSON) or JSON recipe."
     ),
     output: Path = opt.output_option("The .whereish file to write."),
-    epsilon: opt.Epsilon = None,
-    ratio: opt.Ratio = None,
-    within: opt.Within = None,
-    method: opt.Method = "exact",
-    dilation: opt.Dilation = DILATION,
-    solver: opt.Solver = "auto",
+    epsilon: float | None = opt.EPSILON,
+    ratio: float | None = opt.RATIO,
+    within: str | None = opt.WITHIN,
+    method: str = opt.METHOD,
+    dilation: float = opt.DILATION,
+    solver: str = opt.SOLVER,
     formulation: str | None = opt.option(
         None,
         "Solve the linear program (primal) or its dual (dual).",
@@ -56,27 +56,27 @@ def build(
         "FORM",
         choices=FORMS,
     ),
-    tolerance: opt.Tolerance = TOLERANCE,
-    time_limit: opt.TimeLimit = None,
+    tolerance: float = opt.TOLERANCE,
+    time_limit: float | None = opt.TIME_LIMIT,
     memory_limit: float = opt.option(
         MEMORY_GB, "Memory that an exact solve may use.", opt.BUILT, "GB"
     ),
-    cluster: opt.Cluster = None,
+    cluster: str | None = opt.CLUSTER,
     how_far: bool = opt.flag(
         "--how-far", "Bound how far a closed form is from the optimum.", opt.BUILT
     ),
-    normalise: opt.Normalise = False,
-    keep_prior: opt.KeepPrior = False,
-    forget_prior: opt.ForgetPrior = False,
-    prior_blur: opt.PriorBlur = 0.0,
-    blur_with: opt.BlurWith = None,
+    normalise: bool = opt.NORMALISE,
+    keep_prior: bool = opt.KEEP_PRIOR,
+    forget_prior: bool = opt.FORGET_PRIOR,
+    prior_blur: float = opt.PRIOR_BLUR,
+    blur_with: str | None = opt.BLUR_WITH,
     user: str | None = opt.option(
         None, "The person, if PROFILE is a table of several people.", opt.PRIOR, "NAME"
     ),
     picture: Path | None = opt.option(
         None, "Draw the mechanism: .png, .pdf or .svg.", opt.OUTPUT, "FILE"
     ),
-    as_json: opt.AsJson = False,
+    as_json: bool = opt.AS_JSON,
 ) -> None:
     """Build the private mechanism with the least quality loss.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from whereish.cli import options as opt
@@ -9,7 +11,6 @@ from whereish.cli.console import Facts, command, console, say, waiting
 from whereish.cli.presentation import comparison_table, say_profile
 from whereish.cli.reading import read_who
 from whereish.cli.words import level_in_words
-from whereish.limits import DILATION
 from whereish.mechanisms import check_places
 from whereish.studies import compare as compare_mechanisms
 
@@ -17,15 +18,15 @@ from whereish.studies import compare as compare_mechanisms
 @command
 def compare(
     context: typer.Context,
-    profile: opt.ProfileFile,
-    epsilon: opt.Epsilon = None,
-    ratio: opt.Ratio = None,
-    within: opt.Within = None,
-    dilation: opt.Dilation = DILATION,
-    solver: opt.Solver = "auto",
-    time_limit: opt.TimeLimit = None,
-    normalise: opt.Normalise = False,
-    as_json: opt.AsJson = False,
+    profile: Path = opt.PROFILE,
+    epsilon: float | None = opt.EPSILON,
+    ratio: float | None = opt.RATIO,
+    within: str | None = opt.WITHIN,
+    dilation: float = opt.DILATION,
+    solver: str = opt.SOLVER,
+    time_limit: float | None = opt.TIME_LIMIT,
+    normalise: bool = opt.NORMALISE,
+    as_json: bool = opt.AS_JSON,
 ) -> Facts:
     """Compare the optimal mechanism with the others.
 

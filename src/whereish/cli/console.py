@@ -45,7 +45,7 @@ def emit(document: Facts) -> None:
 
 
 def command(function: Command) -> Command:
-    """Print what a command returns if --json is given; end an error with a line and an exit code."""
+    """Print what a command returns, if --json is given; end an error with a line and a code."""
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> None:

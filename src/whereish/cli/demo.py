@@ -9,7 +9,7 @@ from pathlib import Path
 
 import whereish as wh
 from whereish.cli.console import Facts, command, console, say, waiting
-from whereish.cli.options import AsJson, output_option
+from whereish.cli.options import AS_JSON, output_option
 from whereish.cli.presentation import comparison_table
 from whereish.cli.words import level_in_words, saved
 from whereish.errors import InputError, SolveError
@@ -25,7 +25,7 @@ def demo(
     output: Path = output_option(
         "The folder for the pictures and the mechanism.", "FOLDER", default=Path("whereish-demo")
     ),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> Facts:
     """Build a mechanism for an embedded city, and show it."""
     try:

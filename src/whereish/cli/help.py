@@ -1,17 +1,26 @@
-"""The help of a command: plain text, options in named groups, about a screen long."""
+"""The help of a command: plain text, options in named groups, about a screen long.
+
+And its usage errors, which name what is wrong without repeating a number. Someone may give the
+point where they are as an argument by mistake; the error goes to the terminal and to logs.
+"""
 
 from __future__ import annotations
 
+import re
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from typer.core import TyperCommand
-
-from whereish.cli.usage import RedactingGroup
+from typer import BadParameter
+from typer.core import TyperCommand, TyperGroup
 
 _WORDS = {"int": "N", "integer": "N", "float": "NUMBER", "str": "TEXT", "path": "PATH"}
 _WIDEST = 24  # columns of the left side
 _LAST = "Other"
+_UsageError: type[Any] = BadParameter.__mro__[1]  # the parent of all errors of an argument
+_WITH_DIGIT = re.compile(r"[^\s'\"()\[\]]*\d[^\s'\"()\[\]]*")
+_NOT_SHOWN = "not shown, as it may be a place"
 
 Rows = list[tuple[str, str]]
 
@@ -35,8 +44,28 @@ class Command(TyperCommand):
         _write(formatter, _options(self, ctx))
 
 
-class Group(RedactingGroup):
+@contextmanager
+def _redacted() -> Iterator[None]:
+    """Leave every word with a digit out of a usage error."""
+    try:
+        yield
+    except _UsageError as wrong:
+        wrong.message = _WITH_DIGIT.sub(_NOT_SHOWN, wrong.message)
+        raise
+
+
+class Group(TyperGroup):
     """A command with commands below it, listed by their `rich_help_panel`."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the arguments before the name of a command."""
+        with _redacted():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the arguments of a command, and run it."""
+        with _redacted():
+            return super().invoke(ctx)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what follows the name: a command."""

@@ -5,22 +5,21 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from whereish.cli.console import Facts, command, say
-from whereish.cli.options import AsJson, argument
+from whereish.cli.options import AS_JSON, argument
 from whereish.device import Ledger
 from whereish.errors import InputError
 
 ledger_app = typer.Typer(no_args_is_help=True, help="Show the budget that is left to `report`.")
-LedgerFile = Annotated[Path, argument("LEDGER", "The file of a ledger.")]
+_LEDGER = argument("LEDGER", "The file of a ledger.")
 
 
 @ledger_app.command("show")
 @command
-def show(ledger: LedgerFile, as_json: AsJson = False) -> Facts:
+def show(ledger: Path = _LEDGER, as_json: bool = AS_JSON) -> Facts:
     """Verify a ledger and say how much of its budget is left, and until when."""
     books = _existing(ledger)
     left, _, ends = books.left(time.time())
@@ -31,7 +30,7 @@ def show(ledger: LedgerFile, as_json: AsJson = False) -> Facts:
 
 @ledger_app.command("reset-clock")
 @command
-def reset_clock(ledger: LedgerFile, as_json: AsJson = False) -> Facts:
+def reset_clock(ledger: Path = _LEDGER, as_json: bool = AS_JSON) -> Facts:
     """Declare that this machine's clock is right now, and was ahead before.
 
     No budget is returned: what was spent in later periods is charged to this period and to those

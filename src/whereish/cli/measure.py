@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import whereish as wh
@@ -18,9 +19,9 @@ _MEASURED = "What is measured"
 
 @command
 def measure(
-    mechanism: opt.MechanismFile,
-    prior: opt.OtherPrior = None,
-    normalise: opt.Normalise = False,
+    mechanism: Path = opt.MECHANISM,
+    prior: Path | None = opt.OTHER_PRIOR,
+    normalise: bool = opt.NORMALISE,
     adversary_metric: str = opt.option(
         "euclidean",
         f"The error that the adversary minimises: {', '.join(metric_names('adversary'))}.",
@@ -38,7 +39,7 @@ def measure(
     confidence: float = opt.option(
         0.95, "Probability with which the requested area must cover it.", _MEASURED
     ),
-    as_json: opt.AsJson = False,
+    as_json: bool = opt.AS_JSON,
 ) -> Facts:
     """Measure the quality loss and the privacy of a mechanism.
 

@@ -19,7 +19,7 @@ _COLUMNS, _POINTS = "Which columns are written", "The points"
 
 @command
 def obfuscate(
-    source: opt.MechanismFile,
+    source: Path = opt.MECHANISM,
     table: Path = opt.argument("TABLE", "A .csv or .parquet table of points."),
     output: Path = opt.output_option("The table to write."),
     columns: str | None = opt.option(
@@ -55,7 +55,7 @@ def obfuscate(
         opt.OUTPUT,
         default=None,
     ),
-    as_json: opt.AsJson = False,
+    as_json: bool = opt.AS_JSON,
 ) -> Facts:
     """Replace the points of a table by reports of them.
 

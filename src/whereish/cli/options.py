@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from whereish import limits
 from whereish.cli.words import privacy_level
 from whereish.errors import InputError
 from whereish.mechanisms import MECHANISMS, method_names
@@ -33,12 +33,12 @@ def option(
     choices: Iterable[str] | Callable[[], Iterable[str]] | None = None,
     **more: Any,
 ) -> Any:
-    """Declare an option, as the default of a parameter or in `Annotated`.
+    """Declare an option, as the default of a parameter of a command.
 
     Parameters
     ----------
     default
-        Its value if it is not given; `...` if it is required, or in `Annotated`.
+        Its value if it is not given; `...` if it is required.
     text, panel
         Its help, and the group of options in which the help shows it.
     metavar
@@ -75,61 +75,33 @@ def argument(metavar: str | None, text: str, default: Any = ...) -> Any:
     return typer.Argument(default, metavar=metavar, help=text)
 
 
-ProfileFile = Annotated[
-    Path,
-    argument(
-        "PROFILE", "CSV, JSON or Parquet with x_km,y_km,prior or lat,lon,prior; or GeoJSON regions."
-    ),
-]
-MechanismFile = Annotated[Path, argument("MECHANISM", "The .whereish file of a mechanism.")]
-OtherPrior = Annotated[
-    Path | None,
-    option(..., "Take the prior from this profile of the same places.", PRIOR, "PROFILE"),
-]
-Epsilon = Annotated[float | None, option(..., "Epsilon per km, like 1.07.", _PRIVACY)]
-Ratio = Annotated[
-    float | None, option(..., "In words: reports at most this many times likelier", _PRIVACY)
-]
-Within = Annotated[
-    str | None, option(..., "between two places this far apart, like 650m.", _PRIVACY, "LENGTH")
-]
-Method = Annotated[
-    str, option(..., ", ".join(method_names()) + ".", BUILT, "NAME", choices=method_names)
-]
-Dilation = Annotated[float, option(..., "Above 1: fewer constraints, more loss.", BUILT)]
-Solver = Annotated[
-    str,
-    option(
-        ..., "auto, structured, or highs- or glpk- with ipm, dual-simplex or primal-simplex.",
-        BUILT, "NAME", choices=SOLVERS,
-    ),
-]  # fmt: skip
-Tolerance = Annotated[float, option(..., "Relative gap to reach.", BUILT)]
-TimeLimit = Annotated[
-    float | None, option(..., "Stop then, with the best mechanism so far.", BUILT, "SECONDS")
-]
-CLUSTER = "Use a Ray cluster: auto, or HOST:PORT."
-Cluster = Annotated[str | None, option(..., CLUSTER, BUILT, "ADDRESS")]
-Normalise = Annotated[bool, flag("--normalise", "Divide the prior by its sum.", PRIOR, default=...)]
-KeepPrior = Annotated[
-    bool,
-    flag(
-        "--keep-prior", "Write the prior and the proof of optimality as well.", PRIOR, default=...
-    ),
-]
-ForgetPrior = Annotated[
-    bool,
-    flag("--forget-prior", "Leave the prior out of the file (the default).", PRIOR, default=...),
-]
-PriorBlur = Annotated[float, option(..., "Mix in this share of a public prior.", PRIOR, "SHARE")]
-BlurWith = Annotated[
-    str | None,
-    option(
-        ..., "Public prior: uniform, or a PROFILE of these places.", PRIOR, "PRIOR",
-        choices=["uniform"],
-    ),
-]  # fmt: skip
-AsJson = Annotated[bool, flag("--json", "Print JSON on standard output.", default=...)]
+PROFILE = argument(
+    "PROFILE", "CSV, JSON or Parquet with x_km,y_km,prior or lat,lon,prior; or GeoJSON regions."
+)
+MECHANISM = argument("MECHANISM", "The .whereish file of a mechanism.")
+EPSILON = option(None, "Epsilon per km, like 1.07.", _PRIVACY)
+RATIO = option(None, "In words: reports at most this many times likelier", _PRIVACY)
+WITHIN = option(None, "between two places this far apart, like 650m.", _PRIVACY, "LENGTH")
+METHOD = option("exact", ", ".join(method_names()) + ".", BUILT, "NAME", choices=method_names)
+DILATION = option(limits.DILATION, "Above 1: fewer constraints, more loss.", BUILT)
+SOLVER = option(
+    "auto", "auto, structured, or highs- or glpk- with ipm, dual-simplex or primal-simplex.", BUILT,
+    "NAME", choices=SOLVERS,
+)  # fmt: skip
+TOLERANCE = option(limits.TOLERANCE, "Relative gap to reach.", BUILT)
+TIME_LIMIT = option(None, "Stop then, with the best mechanism so far.", BUILT, "SECONDS")
+CLUSTER_HELP = "Use a Ray cluster: auto, or HOST:PORT."
+CLUSTER = option(None, CLUSTER_HELP, BUILT, "ADDRESS")
+OTHER_PRIOR = option(None, "Take the prior from this profile of the same places.", PRIOR, "PROFILE")
+NORMALISE = flag("--normalise", "Divide the prior by its sum.", PRIOR)
+KEEP_PRIOR = flag("--keep-prior", "Write the prior and the proof of optimality as well.", PRIOR)
+FORGET_PRIOR = flag("--forget-prior", "Leave the prior out of the file (the default).", PRIOR)
+PRIOR_BLUR = option(0.0, "Mix in this share of a public prior.", PRIOR, "SHARE")
+BLUR_WITH = option(
+    None, "Public prior: uniform, or a PROFILE of these places.", PRIOR, "PRIOR",
+    choices=["uniform"],
+)  # fmt: skip
+AS_JSON = flag("--json", "Print JSON on standard output.")
 
 
 def given_flags(context: typer.Context) -> dict[str, Any]:

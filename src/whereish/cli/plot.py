@@ -8,7 +8,7 @@ import numpy as np
 
 import whereish as wh
 from whereish.cli.console import Facts, command, say
-from whereish.cli.options import AsJson, Normalise, OtherPrior, argument, option, output_option
+from whereish.cli.options import AS_JSON, NORMALISE, OTHER_PRIOR, argument, option, output_option
 from whereish.cli.prior import load_with_prior
 from whereish.cli.reading import read_who
 from whereish.errors import InputError
@@ -26,9 +26,9 @@ def plot(
         None, "Draw the reports from this place. If not given: from the most likely place.", _DRAWN
     ),
     dilation: float | None = option(None, "Draw the spanner of this dilation as well.", _DRAWN),
-    prior: OtherPrior = None,
-    normalise: Normalise = False,
-    as_json: AsJson = False,
+    prior: Path | None = OTHER_PRIOR,
+    normalise: bool = NORMALISE,
+    as_json: bool = AS_JSON,
 ) -> Facts:
     """Draw a profile, or a mechanism and its reports."""
     picture_kind(output)

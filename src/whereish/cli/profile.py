@@ -9,7 +9,7 @@ import typer
 
 import whereish as wh
 from whereish.cli.console import Facts, command, say
-from whereish.cli.options import AsJson, argument, flag, given_flags, option, output_option
+from whereish.cli.options import AS_JSON, argument, flag, given_flags, option, output_option
 from whereish.cli.profile_groups import group_profiles, group_visits
 from whereish.cli.profile_options import (
     Area,
@@ -86,7 +86,7 @@ def profile(
     clock: str | None = option(None, "Time zone of times that do not say theirs.", _FILES, "ZONE"),
     strict: bool = flag("--strict", "Refuse bad rows.", _FILES),
     no_cache: bool = flag("--no-cache", "Keep no counts for the next time.", _FILES),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> Facts:
     """Make a profile (places with a prior) from location traces."""
     many = Group.of(group, own_places, at_least, top)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import whereish as wh
 from whereish.cli.console import Facts, command, say
-from whereish.cli.options import AsJson, MechanismFile, option
+from whereish.cli.options import AS_JSON, MECHANISM, option
 from whereish.device import PERIODS
 from whereish.errors import InputError
 from whereish.release import OUTSIDE
@@ -23,7 +23,7 @@ _WHERE, _NEW_LEDGER = "Where you are", "The budget (of a new ledger)"
 
 @command
 def report(
-    source: MechanismFile,
+    source: Path = MECHANISM,
     ledger: Path = option(
         ..., "The file that records what you spent. It is made if there is none.", _WHERE, "LEDGER"
     ),
@@ -54,7 +54,7 @@ def report(
         "|".join(PERIODS),
         choices=PERIODS,
     ),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> Facts:
     """Draw a report of where you are, within a budget.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import whereish as wh
 from whereish.cli.console import Facts, command, say, waiting
-from whereish.cli.options import AsJson, flag, option, output_option
+from whereish.cli.options import AS_JSON, flag, option, output_option
 from whereish.cli.profile_options import cell_of
 from whereish.cli.profile_words import say_steps
 from whereish.errors import InputError
@@ -75,7 +75,7 @@ def reproduce(
     ),
     sizes: str | None = option(None, "Numbers of places of Table 1, like 50,75.", _LEVELS, "LIST"),
     time_limit: float | None = option(None, "For each entry of Table 1.", _LEVELS, "SECONDS"),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> Facts:
     """Run the paper's evaluation: rows, figures, a report.
 

@@ -7,12 +7,12 @@ import re
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from whereish.cli.console import Facts, command, emit, say
-from whereish.cli.options import CLUSTER, AsJson, argument, flag, option
+from whereish.cli.options import AS_JSON, CLUSTER_HELP, argument, flag, option
 from whereish.errors import InputError
 from whereish.places.validation import as_number, as_whole
 from whereish.service.limits import Limits
@@ -27,14 +27,10 @@ from whereish.service.settings import (
 )
 
 _LISTEN, _DATA, _SOLVE, _LIMITS, _PAGE = "Address", "Data", "Solving", "Limits", "The page"
-Folder = Annotated[
-    Path | None,
-    option(..., "Jobs and keys. If not given: ~/.local/share/whereish.", _DATA, "FOLDER"),
-]
-DatabaseUrl = Annotated[
-    str | None,
-    option(..., "Use PostgreSQL.", _DATA, "URL", envvar=DATABASE_VARIABLE, show_envvar=True),
-]
+_FOLDER = option(None, "Jobs and keys. If not given: ~/.local/share/whereish.", _DATA, "FOLDER")
+_DATABASE = option(
+    None, "Use PostgreSQL.", _DATA, "URL", envvar=DATABASE_VARIABLE, show_envvar=True
+)
 _DEFAULT = Limits()
 
 if TYPE_CHECKING:
@@ -50,11 +46,11 @@ def serve(
     allow_host: list[str] | None = option(
         None, "Answer to this name, too, e.g. behind a proxy.", _LISTEN, "NAME"
     ),
-    folder: Folder = None,
-    database: DatabaseUrl = None,
+    folder: Path | None = _FOLDER,
+    database: str | None = _DATABASE,
     retention: str = option("24h", "Keep finished jobs: 90m, 24h, 7d.", _DATA, "TIME"),
     workers: int | None = option(None, "Solves at a time. If not given: all cores.", _SOLVE),
-    cluster: str | None = option(None, CLUSTER, _SOLVE, "ADDRESS"),
+    cluster: str | None = option(None, CLUSTER_HELP, _SOLVE, "ADDRESS"),
     memory: float = option(_DEFAULT.memory_gb, "For each solve.", _SOLVE, "GB"),
     time_limit: float = option(_DEFAULT.time_limit_s, "For each solve.", _SOLVE, "SECONDS"),
     places: int = option(_DEFAULT.places, "Places of a mechanism.", _LIMITS),
@@ -78,7 +74,7 @@ def serve(
     log_level: str | None = option(
         None, "debug, info, warning or error.", None, "LEVEL", choices=LEVELS
     ),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Serve the HTTP API and the page, until Ctrl-C.
 
@@ -140,9 +136,9 @@ def serve(
 @command
 def add(
     name: str = argument(None, "A name for the key."),
-    folder: Folder = None,
-    database: DatabaseUrl = None,
-    as_json: AsJson = False,
+    folder: Path | None = _FOLDER,
+    database: str | None = _DATABASE,
+    as_json: bool = AS_JSON,
 ) -> Facts:
     """Make a key and show it once. Only a digest of it is stored."""
     made = _keys(folder, database).add(name)
@@ -154,7 +150,9 @@ def add(
 
 @keys_app.command("list")
 @command
-def list_(folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+def list_(
+    folder: Path | None = _FOLDER, database: str | None = _DATABASE, as_json: bool = AS_JSON
+) -> None:
     """List the keys with their names and dates."""
     found = _keys(folder, database, there=True).list()
     if as_json:
@@ -170,9 +168,9 @@ def list_(folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson =
 @command
 def revoke(
     name: str = argument(None, "The key's name or id."),
-    folder: Folder = None,
-    database: DatabaseUrl = None,
-    as_json: AsJson = False,
+    folder: Path | None = _FOLDER,
+    database: str | None = _DATABASE,
+    as_json: bool = AS_JSON,
 ) -> Facts:
     """Revoke a key and delete its jobs. Servers refuse it within a second."""
     _keys(folder, database, there=True).revoke(name)

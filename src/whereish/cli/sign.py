@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from whereish.cli.console import Facts, command, say
-from whereish.cli.options import AsJson, argument, option, output_option
+from whereish.cli.options import AS_JSON, argument, option, output_option
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
 from whereish.format import (
@@ -33,7 +33,7 @@ def sign(
     output: Path | None = output_option(
         "The signed file. If not given, MECHANISM is replaced.", default=None
     ),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> Facts:
     """Sign a mechanism: others can check that it is yours.
 

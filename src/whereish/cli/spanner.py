@@ -7,7 +7,7 @@ from pathlib import Path
 
 import whereish as wh
 from whereish.cli.console import Facts, command, say, waiting
-from whereish.cli.options import BUILT, AsJson, Normalise, ProfileFile, option, output_option
+from whereish.cli.options import AS_JSON, BUILT, NORMALISE, PROFILE, option, output_option
 from whereish.cli.presentation import say_profile
 from whereish.cli.reading import read_who
 from whereish.errors import InputError
@@ -18,13 +18,13 @@ from whereish.programs import check_dilation, least_loss_size
 
 @command
 def spanner(
-    profile: ProfileFile,
+    profile: Path = PROFILE,
     dilation: float = option(
         ..., "A path may be this many times longer than the distance; at least 1.", BUILT
     ),
-    normalise: Normalise = False,
+    normalise: bool = NORMALISE,
     output: Path | None = output_option("Write the edges (.csv) or a picture.", default=None),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> Facts:
     """Build a spanner: fewer constraints, slightly more loss.
 

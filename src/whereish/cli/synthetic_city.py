@@ -6,7 +6,7 @@ from pathlib import Path
 
 import whereish as wh
 from whereish.cli.console import Facts, command, say, waiting
-from whereish.cli.options import OUTPUT, AsJson, flag, option, output_option
+from whereish.cli.options import AS_JSON, OUTPUT, flag, option, output_option
 from whereish.errors import InputError
 
 FORMATS = ("geolife", "parquet", "t-drive")
@@ -31,7 +31,7 @@ def synthetic_city(
     days: int = option(90, "How many days of each person.", _CITY),
     every: int = option(30, "Seconds between two points of a trace.", _CITY),
     seed: int = option(0, "Which city.", _CITY),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> Facts:
     """Write the traces of made-up people, to try things out on.
 
