@@ -13,13 +13,7 @@ import whereish as wh
 from whereish.cli import options as opt
 from whereish.cli.console import EXIT_INTERRUPTED, command, emit, say, waiting
 from whereish.cli.presentation import Watch, facts_of, say_mechanism, say_profile, solve_progress
-from whereish.cli.prior import (
-    blur_cost_km,
-    blur_in_words,
-    public_prior,
-    say_what_it_tells,
-    without_bound,
-)
+from whereish.cli.prior import blur_in_words, judge_blur, public_prior, say_what_it_tells
 from whereish.cli.reading import read_who
 from whereish.cli.words import level_in_words
 from whereish.errors import InputError, described
@@ -108,8 +102,7 @@ def build(
     search = partial(_search, memory_limit_gb=memory_limit, cluster=cluster)
     mechanism = search(spec)
     if spec.prior_blur:
-        blur_cost = blur_cost_km(mechanism, spec, search)
-        mechanism = without_bound(mechanism)
+        mechanism, blur_cost = judge_blur(mechanism, spec, search)
     if how_far and mechanism.proof is None:
         with waiting("bounding the distance to the optimum") as tell:
             mechanism = wh.how_far(

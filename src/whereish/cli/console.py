@@ -84,14 +84,9 @@ def waiting(what: str) -> Iterator[Callable[..., None]]:
         say(f"{what} ...")
         yield lambda news, share=None: None
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn(
-            "{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
-        ),
-        BarColumn(bar_width=16),
-        TimeElapsedColumn(),
-    )
+    line = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    words = TextColumn("{task.description}", table_column=line)
+    columns = (SpinnerColumn(), words, BarColumn(bar_width=16), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, expand=True) as progress:
         task = progress.add_task(what, total=None)
 

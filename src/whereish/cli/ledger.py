@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
@@ -12,6 +11,7 @@ from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AS_JSON, argument
 from whereish.device import Ledger
 from whereish.errors import InputError
+from whereish.units import utc
 
 ledger_app = typer.Typer(no_args_is_help=True, help="Show the budget that is left to `report`.")
 _LEDGER = argument("LEDGER", "The file of a ledger.")
@@ -48,7 +48,4 @@ def _existing(path: Path) -> Ledger:
 
 
 def _day(seconds: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
-    except (ValueError, OverflowError, OSError):
-        return "a day far from now"
+    return utc(seconds) or "a day far from now"

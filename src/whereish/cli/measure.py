@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import whereish as wh
 from whereish.cli import options as opt
@@ -11,10 +10,11 @@ from whereish.cli.console import Facts, command, say
 from whereish.cli.presentation import facts_of, say_mechanism
 from whereish.cli.prior import load_with_prior
 from whereish.errors import InputError
-from whereish.places import Array, metric_names, named_metric
+from whereish.places import metric_names, named_metric
 from whereish.units import km, length_km
 
 _MEASURED = "What is measured"
+_UNITS = {"discrete": "share of wrong guesses"}
 
 
 @command
@@ -45,6 +45,11 @@ def measure(
 
     Among the measures are the error of an adversary, and the smallest epsilon that holds.
     """
+    known = metric_names("adversary")
+    if adversary_metric not in known:
+        raise InputError(
+            f"adversary-metric must be one of {', '.join(known)}, got {adversary_metric!r}"
+        )
     if not 0 < confidence <= 1:
         raise InputError(f"confidence must be above 0 and at most 1, got {confidence:g}")
     radius_km = None
@@ -56,7 +61,15 @@ def measure(
             f"{mechanism} holds no prior: give --prior PROFILE, the profile that it was built for, "
             "or another one of the same places"
         )
-    facts = _measures(judged, weights, adversary_metric)
+    metric = named_metric(adversary_metric, judged.inputs)
+    facts = facts_of(judged, weights) | {
+        "adversary_error_km": wh.adversary_error(judged, weights, metric),
+        "adversary_metric": adversary_metric,
+        "adversary_error_unit": _UNITS.get(adversary_metric, "km"),
+        "worst_case_loss_km": wh.worst_case_loss(judged),
+        "report_radius_95_km": wh.report_radius(judged, weights),
+        "conditional_entropy_bits": wh.conditional_entropy(judged, weights),
+    }
     say_mechanism(judged, facts)
     worst, reach = km(facts["worst_case_loss_km"]), km(facts["report_radius_95_km"])
     say(f"  worst case    from one place, a report is {worst} off on average")
@@ -73,22 +86,3 @@ def measure(
             f"cases, request everything within {km(radius)} of the report"
         )
     return facts
-
-
-def _measures(mechanism: wh.Mechanism, prior: Array, adversary_metric: str) -> dict[str, Any]:
-    known = metric_names("adversary")
-    if adversary_metric not in known:
-        raise InputError(
-            f"adversary-metric must be one of {', '.join(known)}, got {adversary_metric!r}"
-        )
-    metric = named_metric(adversary_metric, mechanism.inputs)
-    error = wh.adversary_error(mechanism, prior, metric)
-    unit = "share of wrong guesses" if adversary_metric == "discrete" else "km"
-    return facts_of(mechanism, prior) | {
-        "adversary_error_km": error,
-        "adversary_metric": adversary_metric,
-        "adversary_error_unit": unit,
-        "worst_case_loss_km": wh.worst_case_loss(mechanism),
-        "report_radius_95_km": wh.report_radius(mechanism, prior),
-        "conditional_entropy_bits": wh.conditional_entropy(mechanism, prior),
-    }

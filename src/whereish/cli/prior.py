@@ -56,24 +56,26 @@ def say_what_it_tells(mechanism: wh.Mechanism, kept: bool) -> None:
         )
 
 
-def without_bound(made: wh.Mechanism) -> wh.Mechanism:
-    """Leave out the bound and the gap of a mechanism: they are about the blurred prior."""
-    nothing: dict[str, Any] = dict.fromkeys(_OF_THE_BLURRED)
-    return made.with_metadata(replace(made.build, **nothing))
+def judge_blur(
+    made: wh.Mechanism, spec: BuildSpec, search: Search
+) -> tuple[wh.Mechanism, float | None]:
+    """Judge a mechanism for a blurred prior by the prior itself.
 
-
-def blur_cost_km(made: wh.Mechanism, spec: BuildSpec, search: Search) -> float | None:
-    """Return how much more a mechanism loses than the best one for the prior without its blur.
-
-    None if that would take long to build, or its search was stopped.
+    Returns
+    -------
+    tuple
+        The mechanism without bound and gap, which are about the blurred prior; and how many km more
+        it loses than the best one for the prior: None if that takes long to build, or was stopped.
     """
+    nothing: dict[str, Any] = dict.fromkeys(_OF_THE_BLURRED)
+    judged = made.with_metadata(replace(made.build, **nothing))
     if made.build.stopped is not None or (made.build.seconds or 0.0) > _SECONDS:
-        return None
+        return judged, None
     best = search(spec.changed(prior_blur=0.0, blur_with=None))
     if best.build.stopped is not None:
-        return None
+        return judged, None
     loss, least = (wh.quality_loss(one, spec.prior, spec.quality) for one in (made, best))
-    return loss - least
+    return judged, loss - least
 
 
 def blur_in_words(share: float, cost_km: float | None) -> str:

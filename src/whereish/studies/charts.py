@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ _COLOURS = {
 _INK = "#22303c"
 _NAMES = {OPT_PRIV: "Shokri et al. (OptPriv)"}
 _SHOWN = 10
+_THREE = (OPTIMAL, OPT_PRIV, LAPLACE)  # the mechanisms of Figures 3 and 6
 
 
 def chart(kind: str, tables: dict[str, list[Row]]) -> dict[str, bytes] | None:
@@ -104,8 +105,7 @@ def _cells(axis: Any, x: Any, y: Any, score: Any, size: tuple[float, float]) -> 
 def _figure_3(rows: list[Row]) -> Any:
     figure, (axis,) = _figure((8.4, 4.2))
     periods = list(dict.fromkeys(r["period"] for r in rows))
-    names = (OPTIMAL, OPT_PRIV, LAPLACE)
-    for shift, name in enumerate(names):
+    for shift, name in enumerate(_THREE):
         values = [
             [r["adversary_error_km"] for r in rows if (r["mechanism"], r["period"]) == (name, p)]
             for p in periods
@@ -114,7 +114,7 @@ def _figure_3(rows: list[Row]) -> Any:
     axis.set_xticks(range(len(periods)), periods)
     title = "Privacy at equal quality loss: the further off the best guess, the better"
     _label(axis, title, y="adversary's error (km)", bottom=0)
-    _legend(axis, names)
+    _legend(axis)
     return figure
 
 
@@ -209,11 +209,10 @@ def _others(rows: list[Row]) -> Any:
 def _wrong_prior(rows: list[Row]) -> Any:
     figure, axes = _figure((9.6, 3.8), 2)
     periods = list(dict.fromkeys(r["period"] for r in rows))
-    names = (OPTIMAL, OPT_PRIV, LAPLACE)
     keys = ("error_of_who_knows_all_day_only_km", "adversary_error_km")
     titles = ("An adversary who only knows the all-day prior", "One who knows the period's")
     for axis, key, title in zip(axes, keys, titles, strict=True):
-        for shift, name in enumerate(names):
+        for shift, name in enumerate(_THREE):
             values = [
                 np.median([r[key] for r in rows if (r["mechanism"], r["period"]) == (name, p)])
                 for p in periods
@@ -294,11 +293,11 @@ def _boxes(axis: Any, values: Sequence[Any], at: Sequence[float], name: str, wid
     )  # fmt: skip
 
 
-def _legend(axis: Any, names: Iterable[str]) -> None:
+def _legend(axis: Any) -> None:
     from matplotlib.patches import Patch
 
     axis.legend(
-        handles=[Patch(facecolor=_COLOURS[n], alpha=0.55, label=_NAMES.get(n, n)) for n in names],
+        handles=[Patch(facecolor=_COLOURS[n], alpha=0.55, label=_NAMES.get(n, n)) for n in _THREE],
         frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1.06), borderaxespad=0,
     )  # fmt: skip
 
