@@ -9,7 +9,7 @@ import inspect
 import signal
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -25,6 +25,7 @@ from whereish.cli.demo import demo
 from whereish.cli.ledger import ledger_app
 from whereish.cli.measure import measure
 from whereish.cli.obfuscate import obfuscate
+from whereish.cli.options import option
 from whereish.cli.plot import plot
 from whereish.cli.profile import profile
 from whereish.cli.report import report
@@ -107,9 +108,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
-    ] = False,
+    version: bool = option(
+        False, "Print the version.", None, None, "--version", is_eager=True, callback=_version
+    ),
 ) -> None:
     """Tell services where-ish you are, with a proof.
 

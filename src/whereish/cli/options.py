@@ -42,13 +42,15 @@ def option(
     text, panel
         Its help, and the group of options in which the help shows it.
     metavar
-        The word that stands for its value, if the type does not say it.
+        The word that stands for its value, if neither the type nor a tuple of choices says it.
     names
         Its names, if not that of the parameter.
     choices
         What the shell offers when somebody presses TAB: those that begin as typed. The names of a
         registry are given as a function, which is called then.
     """
+    if metavar is None and isinstance(choices, tuple):
+        metavar = "|".join(choices)
 
     def complete(incomplete: str) -> list[str]:
         offered = choices() if callable(choices) else choices or ()

@@ -17,7 +17,6 @@ from whereish.release import OUTSIDE
 _LONGEST = 200  # characters of a point
 _POINT = re.compile(r"\s*[-+]?\d[\d.]*\s*[,;]\s*[-+]?\d[\d.]*\s*")
 _WORDS = re.compile(r"\s*(\d+)\s+(?:new\s+)?places?(?:\s+(?:a|an|per|each|every)\s+(\w+))?\s*")
-_OUTSIDE = OUTSIDE[:2]
 _WHERE, _NEW_LEDGER = "Where you are", "The budget (of a new ledger)"
 
 
@@ -38,8 +37,7 @@ def report(
         "error",
         "If you are outside the area of the mechanism: refuse, or take the nearest place.",
         _WHERE,
-        "|".join(_OUTSIDE),
-        choices=_OUTSIDE,
+        choices=OUTSIDE[:2],
     ),
     new_places: int | None = option(
         None, "How many new places you may report in a period.", _NEW_LEDGER
@@ -48,11 +46,7 @@ def report(
         None, 'The same in words, "3 new places a day", or as epsilon per period.', _NEW_LEDGER
     ),
     period: str | None = option(
-        None,
-        "How long a period is. If not given: a day.",
-        _NEW_LEDGER,
-        "|".join(PERIODS),
-        choices=PERIODS,
+        None, "How long a period is. If not given: a day.", _NEW_LEDGER, choices=tuple(PERIODS)
     ),
     as_json: bool = AS_JSON,
 ) -> Facts:
@@ -76,11 +70,9 @@ def report(
     where = made.latlon or made.xy_km
     unit = "degrees" if made.latlon else "km"
     say(f"Report: {where[0]:.6f}, {where[1]:.6f} {unit} (place {made.output}).")
-    cost = (
-        f"It cost epsilon {made.cost:.4g}"
-        if made.fresh
-        else "This place had a report already, so it cost nothing"
-    )
+    cost = "This place had a report already, so it cost nothing"
+    if made.fresh:
+        cost = f"It cost epsilon {made.cost:.4g}"
     left = f"{made.new_places_left} new place{'' if made.new_places_left == 1 else 's'}"
     say(
         f"{cost}: {made.spent:.4g} of {made.budget:.4g} is spent. You can report {left} more until "

@@ -17,12 +17,7 @@ _CITY = "The city"
 def synthetic_city(
     output: Path = output_option("A new folder; for parquet, a file.", "PATH"),
     form: str = option(
-        "geolife",
-        "The format of the traces.",
-        OUTPUT,
-        "|".join(FORMATS),
-        "--format",
-        choices=FORMATS,
+        "geolife", "The format of the traces.", OUTPUT, None, "--format", choices=FORMATS
     ),
     force: bool = flag(
         "--force", "Replace a file that exists. A folder is never replaced.", OUTPUT

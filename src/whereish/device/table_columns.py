@@ -137,9 +137,7 @@ def _shown(name: Any) -> str:
 
 def find_pair(schema: Any, declared: Declared, mechanism: Mechanism, text: bool) -> tuple[str, str]:
     """Return the two columns of coordinates: the declared ones, or two with usual names."""
-    lower: dict[str, str] = {}
-    for name in schema:
-        lower.setdefault(name.strip().lower(), name)
+    lower = {name.strip().lower(): name for name in reversed(list(schema))}  # the first counts
     earth = mechanism.inputs.plane is not None
     found: Any = declared.pair
     for first, second in _NAMES["latlon" if earth else "xy"] if found is None else ():

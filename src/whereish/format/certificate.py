@@ -44,19 +44,19 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
         computed from a prior.
     """
     prior = None if prior is None else as_prior(prior, len(mechanism.inputs))
-    released, build = mechanism.released, mechanism.build
-    if prior is None:
-        build = build.without_prior()
-    facts: dict[str, Any] = {
+    released, verdict = mechanism.released, mechanism.released.verdict
+    build = mechanism.build.without_prior() if prior is None else mechanism.build
+    worst_at = {"places": list(verdict.pair), "output": verdict.output} if verdict else None
+    return {
         "certified": mechanism.epsilon is not None,
         "epsilon": mechanism.epsilon,
         "epsilon_unit": None if mechanism.epsilon is None else mechanism.epsilon_unit,
         "metric": None if mechanism.epsilon is None else metric_words(mechanism.is_per_km),
         "places": len(mechanism.inputs),
         "outputs": len(mechanism.outputs),
-        "ratios_checked": 0,
-        "worst_slack": None,
-        "worst_slack_at": None,
+        "ratios_checked": verdict.ratios if verdict else 0,
+        "worst_slack": verdict.slack if verdict else None,
+        "worst_slack_at": worst_at,
         "largest_snap_km": mechanism.inputs.largest_snap_km,
         "rounding_mix": float(released.mix),
         **losses(mechanism, prior),
@@ -77,12 +77,6 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
         },
         "guarantee": guarantee(mechanism),
     }
-    if released.verdict is not None:
-        verdict = released.verdict
-        facts["ratios_checked"] = verdict.ratios
-        facts["worst_slack"] = verdict.slack
-        facts["worst_slack_at"] = {"places": list(verdict.pair), "output": verdict.output}
-    return facts
 
 
 @functools.cache
