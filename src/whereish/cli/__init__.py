@@ -86,18 +86,14 @@ def _help(function: Callable[..., Any]) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def _add(panel: str, name: str, entry: Entry) -> None:
-    if not isinstance(entry, typer.Typer):
-        app.command(name, help=_help(entry), cls=help_.Command, rich_help_panel=panel)(entry)
-        return
-    for below in entry.registered_commands:
-        below.cls, below.help = help_.Command, below.callback and _help(below.callback)
-    app.add_typer(entry, name=name, cls=help_.Group, rich_help_panel=panel)
-
-
 for panel, entries in COMMANDS.items():
     for name, entry in entries.items():
-        _add(panel, name, entry)
+        if isinstance(entry, typer.Typer):
+            for below in entry.registered_commands:
+                below.cls, below.help = help_.Command, below.callback and _help(below.callback)
+            app.add_typer(entry, name=name, cls=help_.Group, rich_help_panel=panel)
+        else:
+            app.command(name, help=_help(entry), cls=help_.Command, rich_help_panel=panel)(entry)
 
 
 def _version(asked: bool) -> None:

@@ -77,10 +77,8 @@ def batch(
         spent = now.seconds - begun[1] if begun else 0.0
         rate = (fresh - begun[0]) / spent if spent > 0.5 else fresh / max(now.seconds, 1e-3)
         left = (now.people - now.ended) / rate if rate else 0.0
-        bar(
-            f"{now.ended:,} of {now.people:,}, {rate:,.1f} a second, {left:,.0f} s left",
-            now.ended / now.people,
-        )
+        words = f"{now.ended:,} of {now.people:,}, {rate:,.1f} a second, {left:,.0f} s left"
+        bar(words, now.ended / now.people)
 
     try:
         where = open_output(output)

@@ -21,7 +21,7 @@ from whereish.files import check_writable
 from whereish.limits import MEMORY_GB
 from whereish.places import as_number
 from whereish.plotting import draw_mechanism, picture_kind
-from whereish.solvers import FORMS, Progress
+from whereish.solvers import FORMS
 from whereish.spec import BuildSpec
 from whereish.strict_json import read_json
 
@@ -184,10 +184,8 @@ def _search(spec: BuildSpec, memory_limit_gb: float, cluster: str | None) -> wh.
         if plan.seconds > _LONG:
             say(f"{plan.why}; Ctrl-C or --time-limit stops it with the best mechanism so far")
 
-    def news(now: Progress) -> None:
-        tell(*solve_progress(now, spec.tolerance))
-
     with waiting(f"solving for {len(spec.places):,} places") as tell:
         return spec.build(
-            memory_limit_gb=memory_limit_gb, announce=announce, progress=news, cluster=cluster
-        )
+            memory_limit_gb=memory_limit_gb, announce=announce, cluster=cluster,
+            progress=lambda now: tell(*solve_progress(now, spec.tolerance)),
+        )  # fmt: skip

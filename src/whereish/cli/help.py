@@ -17,7 +17,6 @@ from typer.core import TyperCommand, TyperGroup
 
 _WORDS = {"int": "N", "integer": "N", "float": "NUMBER", "str": "TEXT", "path": "PATH"}
 _WIDEST = 24  # columns of the left side
-_LAST = "Other"
 _UsageError: type[Any] = BadParameter.__mro__[1]  # the parent of all errors of an argument
 _WITH_DIGIT = re.compile(r"[^\s'\"()\[\]]*\d[^\s'\"()\[\]]*")
 _NOT_SHOWN = "not shown, as it may be a place"
@@ -98,8 +97,7 @@ def _options(command: Any, ctx: Any) -> dict[str, Rows]:
             groups.setdefault(panel, []).append(row)
         else:
             last.append(row)
-    only = len(groups) == 1
-    return {**groups, "Options" if only else _LAST: last}
+    return {**groups, "Options" if len(groups) == 1 else "Other": last}
 
 
 def _name(param: Any, ctx: Any) -> str:

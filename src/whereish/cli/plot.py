@@ -52,9 +52,7 @@ def plot(
             if given is not None:
                 raise InputError(f"{flag} must go with a mechanism, and {source} is a profile")
         who = read_who(source, normalise=normalise)
-        graph = None
-        if dilation is not None:
-            graph = wh.greedy_spanner(wh.euclidean(who.places), dilation)
+        graph = None if dilation is None else wh.greedy_spanner(wh.euclidean(who.places), dilation)
         draw_profile(who, output, graph)
     say(f"Wrote {output}")
     return {"output": str(output)}

@@ -88,9 +88,8 @@ class Watch:
 def say_profile(who: wh.Profile) -> None:
     """Say how many places there are and how large the area is."""
     width, height = np.ptp(who.places.xy, axis=0)
-    extent = f"{len(who.places):,} places within {_extent(width)} x {_extent(height)} km"
+    say(f"{len(who.places):,} places within {_extent(width)} x {_extent(height)} km")
     off = who.places.projection_error
-    say(extent)
     if off > _FAR_OFF:
         say(f"Careful: the places are too far apart for a flat map: distances are {off:.0%} off")
 

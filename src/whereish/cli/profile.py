@@ -11,14 +11,7 @@ import whereish as wh
 from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AS_JSON, argument, flag, given_flags, option, output_option
 from whereish.cli.profile_groups import group_profiles, group_visits
-from whereish.cli.profile_options import (
-    Area,
-    Counting,
-    Group,
-    check_on,
-    check_places,
-    column_names_of,
-)
+from whereish.cli.profile_options import Area, Counting, Group, check_on, check_places, columns_of
 from whereish.cli.profile_words import Reading, say_group, say_person
 from whereish.errors import InputError
 from whereish.profiles import (
@@ -102,7 +95,7 @@ def profile(
         check_profiles_target(output)
     where = Area.of(area, radius, cell, h3, districts)
     found = wh.open_traces(
-        traces, kind, columns=column_names_of(columns), zone=clock, strict=strict,
+        traces, kind, columns=columns_of(columns), zone=clock, strict=strict,
         users=None if user is None else [user],
     )  # fmt: skip
     _check_output(output, found, on)

@@ -128,7 +128,7 @@ def check_on(on: Path | None, flags: dict[str, Any]) -> None:
             raise InputError(f"--{name} must be left out with --on: the profile has its places")
 
 
-def column_names_of(text: str | None) -> dict[str, str] | None:
+def columns_of(text: str | None) -> dict[str, str] | None:
     """Read ``time=when,lat=y,lon=x``."""
     if text is None:
         return None

@@ -32,7 +32,7 @@ _QUICK = Design(
     epsilons=(0.5, 1.07, 2.0), dilations=(1.0, 1.05, 1.1, 1.2, 1.5, 2.0), sizes=(25,),
     table_dilations=(1.0, 1.2, 2.0), time_limit_s=2.0,
 )  # fmt: skip
-_QUICK_CHOICE = {"users": 24, "days": 45, "places": 25, "at_least": 10}
+_QUICK_CITY, _QUICK_CHOICE = {"users": 24, "days": 45}, {"places": 25, "at_least": 10}
 _DATA, _PEOPLE, _LEVELS = "The data", "People and places", "Levels and dilations"
 
 
@@ -158,9 +158,9 @@ def _choice(
     choice = Choice(dataset=dataset, data=data, seed=seed, cell_km=cell_of(cell))
     if periods is not None:
         choice = replace(choice, periods=_periods(periods))
-    small: dict[str, Any] = dict(_QUICK_CHOICE) if quick else {}
-    if quick and dataset != "synthetic":
-        small = {"places": 25, "at_least": 10}
+    small: dict[str, Any] = {}
+    if quick:
+        small = _QUICK_CITY | _QUICK_CHOICE if dataset == "synthetic" else _QUICK_CHOICE
     given = {name: value for name, value in counts.items() if value is not None}
     for name, value in given.items():
         as_whole(name.replace("_", "-"), value, 2 if name == "places" else 1)
@@ -172,7 +172,6 @@ def _dilations(name: str, text: str) -> tuple[float, ...]:
 
 
 def _about(seconds: float) -> str:
-    """Write a rough time for people."""
     for size, unit in ((3600, "hours"), (60, "minutes")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -11,14 +11,8 @@ from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AS_JSON, argument, option, output_option
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
-from whereish.format import (
-    audit_bytes,
-    digest_of,
-    new_private_key,
-    public_key_of,
-    read_file,
-    signed,
-)
+from whereish.format import audit_bytes, digest_of, new_private_key, public_key_of, signed
+from whereish.format.mechanism_file import read_file
 
 _KEY = "The key"
 

@@ -209,8 +209,7 @@ def _sort_keys(series: Any) -> Iterator[Array]:
         yield from _doubles(series)
         series = series.bin.encode("hex")
     if kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean:
-        plain = series if kind.is_numeric() else series.to_physical()
-        yield _floats(plain)
+        yield _floats(series if kind.is_numeric() else series.to_physical())
         return
     text = series.cast(pl.String)
     yield _floats(text.rank("dense"))
@@ -293,11 +292,9 @@ def _time_encoding(series: Any, points: Array) -> str | None:
         return None
     written = series.to_physical() if isinstance(series.dtype, pl.Duration) else series
     physical = _floats(series.to_physical())[known, None]
-    if _are_coordinates(written.cast(pl.String), known, points) or _match(
-        physical, points[known], _SCALES, _NEAR / 100
-    ):
-        return "a coordinate"
-    return None
+    read = _are_coordinates(written.cast(pl.String), known, points)
+    found = read or _match(physical, points[known], _SCALES, _NEAR / 100)
+    return "a coordinate" if found else None
 
 
 def _are_coordinates(text: Any, known: Any, points: Array) -> bool:

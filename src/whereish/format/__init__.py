@@ -8,7 +8,6 @@ from whereish.format.mechanism_file import (
     is_mechanism_file,
     load_mechanism,
     mechanism_bytes,
-    read_file,
     save_mechanism,
     without_prior,
 )
@@ -17,5 +16,5 @@ from whereish.format.signature import new_private_key, public_key_of, signed
 __all__ = [
     "SUFFIX", "TELLS_PRIOR", "audit_bytes", "audit_file", "certify", "digest_of",
     "is_mechanism_file", "load_mechanism", "mechanism_bytes", "new_private_key", "pack",
-    "public_key_of", "read_file", "save_mechanism", "signed", "unpack", "without_prior",
+    "public_key_of", "save_mechanism", "signed", "unpack", "without_prior",
 ]  # fmt: skip

@@ -140,13 +140,13 @@ def _array(name: str, about: Any, data: bytes, start: int) -> tuple[NDArray[Any]
         dtype = _TYPES[kind]
         sizes = [size for size in shape if type(size) is int and 0 <= size < 2**32]
         first, end = offsets
-        plain = isinstance(about, dict) and type(first) is int and type(end) is int
+        fine = isinstance(about, dict) and type(first) is int and type(end) is int
+        fine = fine and len(about) == 3 and len(sizes) == len(shape) and 1 <= len(sizes) <= 2
     except (KeyError, TypeError, ValueError):
-        raise FormatError(f"the array {name[:40]!r} is not described as it must be") from None
-    if not plain or len(about) != 3 or len(sizes) != len(shape) or not 1 <= len(sizes) <= 2:
+        fine = False
+    if not fine:
         raise FormatError(f"the array {name[:40]!r} is not described as it must be")
     count = math.prod(sizes)
     if first != start or end != start + count * dtype.itemsize or end > len(data):
         raise FormatError(f"the array {name[:40]!r} is not where it must be in the file")
-    array = np.frombuffer(data, dtype, count, start).reshape(sizes)
-    return array, end
+    return np.frombuffer(data, dtype, count, start).reshape(sizes), end

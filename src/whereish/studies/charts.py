@@ -10,7 +10,7 @@ import numpy as np
 
 from whereish.plotting.pictures import new_figure
 from whereish.studies.evaluation import LAPLACE, OPT_PRIV, OPTIMAL
-from whereish.studies.runs import Row
+from whereish.studies.runs import Row, grouped
 
 # The palette of Okabe and Ito, which is safe for colour-blind readers.
 _COLOURS = {
@@ -174,7 +174,7 @@ def _bracket(rows: list[Row]) -> Any:
     ]
     if above:
         _line(axis, *_medians(above, "dilation", "above"), "#0072B2", "above the optimum (median)")
-        worst = _by(above, "dilation", "above")
+        worst = grouped(above, "dilation", "above")
         label = "above the optimum (worst person)"
         _line(axis, list(worst), [max(part) for part in worst.values()], "#56B4E9", label)
     if proved:
@@ -315,13 +315,6 @@ def _line(axis: Any, x: Sequence[float], y: Sequence[Any], colour: str, label: s
     axis.plot(x, y, color=colour, marker="o", markersize=4, label=label)
 
 
-def _by(rows: list[Row], key: str, value: str) -> dict[float, list[float]]:
-    found: dict[float, list[float]] = {}
-    for row in sorted(rows, key=lambda row: float(row[key])):
-        found.setdefault(row[key], []).append(row[value])
-    return found
-
-
 def _medians(rows: list[Row], key: str, value: str) -> tuple[list[float], list[float]]:
-    found = _by(rows, key, value)
+    found = grouped(rows, key, value)
     return list(found), [float(np.median(part)) for part in found.values()]

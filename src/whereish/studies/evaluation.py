@@ -188,8 +188,7 @@ def _shared(cohort: Cohort, epsilon: float) -> dict[str, Mechanism]:
 
 def _error_of(mechanism: Mechanism, guess: NDArray[np.int64], truth: Array) -> float:
     """Return the expected error of a fixed guess for each report, under the prior `truth`."""
-    apart = euclidean(mechanism.inputs)
-    return float(truth @ (mechanism.matrix * apart[:, guess]).sum(axis=1))
+    return float(truth @ (mechanism.matrix * euclidean(mechanism.inputs)[:, guess]).sum(axis=1))
 
 
 def loss_at_level(cohort: Cohort, epsilon: float, design: Design) -> list[Row]:

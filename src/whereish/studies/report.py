@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from whereish.studies.claims import Claim
-from whereish.studies.runs import Row
+from whereish.studies.runs import Row, grouped
 from whereish.studies.timings import DONE, MISSING, NOT_TRIED, OURS, SHOKRI, TIME_OUT
 
 _STYLE = """
@@ -74,6 +74,7 @@ def build_report(
     """Return the page: rows, figures and claims beside the numbers of the paper."""
     dataset = str(about["dataset"])
     why = WHY[dataset] if about["as_in_the_paper"] else "other parameters than the paper's"
+    steps = [[r["step"], f"{r['people']:,}", f"{r['points']:,}"] for r in tables.get("funnel", [])]
     parts = [
         "<h1>The paper's evaluation, run here</h1>",
         f"<p>Section 4 of Bordenabe, Chatzikokolakis and Palamidessi, <em>Optimal "
@@ -85,7 +86,7 @@ def build_report(
         _claims(found),
         "<h2>Numbers the paper states</h2>",
         _numbers(tables, dataset, why, about),
-        _people(tables),
+        _table(["step", "people", "points"], steps, words=(0,)),
     ]
     for name, heading, text in _FIGURES:
         if name in charts:
@@ -189,11 +190,6 @@ def _numbers(tables: dict[str, list[Row]], dataset: str, why: str, about: dict[s
     return _table(heads, rows, words=(0, 3))
 
 
-def _people(tables: dict[str, list[Row]]) -> str:
-    rows = [[r["step"], f"{r['people']:,}", f"{r['points']:,}"] for r in tables.get("funnel", [])]
-    return _table(["step", "people", "points"], rows, words=(0,))
-
-
 def _below(name: str, tables: dict[str, list[Row]], about: dict[str, Any]) -> str:
     """Return the table below a figure."""
     if name in ("figure 3", "figure 6"):
@@ -233,12 +229,8 @@ def _median_km(rows: list[Row], value: str, **where: Any) -> str:
 
 def _dip(rows: list[Row], sizes: list[Row], cell_km: tuple[float, float]) -> str:
     """Return a table of all dilations, and explain where the loss decreases with the dilation."""
-    loss = {
-        r["dilation"]: float(np.median([
-            other["quality_loss_km"] for other in rows if other["dilation"] == r["dilation"]
-        ]))
-        for r in sizes
-    }  # fmt: skip
+    losses = grouped(rows, "dilation", "quality_loss_km")
+    loss = {dilation: float(np.median(values)) for dilation, values in losses.items()}
     cells = [
         [f"{r['dilation']:g}", f"{r['measured_dilation']:.3f}", f"{r['mean_stretch']:.4f}",
          f"{r['share_of_epsilon_used']:.1%}", f"{r['edges']:,}", f"{r['constraints']:,}",

@@ -90,6 +90,14 @@ def run_parts(
     return tables
 
 
+def grouped(rows: list[Row], key: str, value: str) -> dict[float, list[float]]:
+    """Return the values of one column for each value of another, which increases."""
+    found: dict[float, list[float]] = {}
+    for row in sorted(rows, key=lambda row: float(row[key])):
+        found.setdefault(row[key], []).append(row[value])
+    return found
+
+
 def _read(file: Path) -> list[Row] | None:
     try:
         rows = json.loads(file.read_text())["rows"]
