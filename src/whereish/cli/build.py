@@ -127,8 +127,7 @@ def build(
         say(f"Wrote {output} ({kept}).")
     facts |= watch.say(mechanism)
     if as_json:
-        drawn = None if picture is None else str(picture)
-        emit({**facts, "output": str(output), "picture": drawn})
+        emit({**facts, "output": str(output), "picture": picture and str(picture)})
     if mechanism.build.stopped == "asked":
         raise typer.Exit(EXIT_INTERRUPTED)
 

@@ -96,7 +96,7 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
 
 def _draw_prior(axis: Any, profile: Profile) -> None:
     _draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability")
-    axis.set_title("Where the person is: the prior", loc="left")
+    _title(axis, "Where the person is: the prior")
 
 
 def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
@@ -112,11 +112,8 @@ def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
                 zorder=5, bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"},
             )  # fmt: skip
     pairs = len(xy) * (len(xy) - 1) // 2
-    axis.set_title(
-        f"A spanner: {len(spanner.edges):,} of {pairs:,} pairs\n"
-        f"(each path in it is at most {spanner.dilation:.3f} times the straight distance)",
-        loc="left",
-    )
+    longest = f"(each path in it is at most {spanner.dilation:.3f} times the straight distance)"
+    _title(axis, f"A spanner: {len(spanner.edges):,} of {pairs:,} pairs\n{longest}")
 
 
 def _draw_reports(
@@ -131,7 +128,7 @@ def _draw_reports(
     if prior_known:
         loss = quality_loss(mechanism, profile.prior)
         title += f"\n(reports are {km(loss)} off on average over the prior)"
-    axis.set_title(title, loc="left")
+    _title(axis, title)
 
 
 def _draw_values(axis: Any, profile: Profile, values: Array, colours: str, label: str) -> None:
@@ -265,11 +262,15 @@ def _finish(figure: Any, path: str | Path) -> None:
     write_whole(path, stream.getvalue(), private=True)
 
 
+def _title(axis: Any, text: str) -> None:
+    axis.set_title(text, loc="left", color=_INK, fontsize=_TITLE_POINTS)
+
+
 def _wrap_title(axis: Any) -> None:
-    """Wrap a title that would overlap the next panel, and give it its colour and size."""
+    """Wrap a title that would overlap the next panel."""
     title = axis.get_title(loc="left")
     if title:
         inches = axis.get_window_extent().width / axis.figure.dpi
         wide = max(_TITLE_LETTERS, int(inches / _LETTER_INCHES))
         lines = [textwrap.fill(line, wide) for line in title.split("\n")]
-        axis.set_title("\n".join(lines), loc="left", color=_INK, fontsize=_TITLE_POINTS)
+        _title(axis, "\n".join(lines))
