@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from whereish.mechanisms import MECHANISMS
 from whereish.profiles import DegreeTiles, defaults
 from whereish.traces.cleaning import EARLIEST
 from whereish.traces.readers.columns import OTHER_NAMES
@@ -33,6 +34,7 @@ def constants() -> str:
         "LONGEST_STAY_MS": LONGEST_STAY_S * 1000,
         "COLUMN_NAMES": OTHER_NAMES,
         "TIMES_NAMES": TIMES_NAMES,
+        "METHODS_WITHOUT_PRIOR": [n for n, entry in MECHANISMS.items() if not entry.needs_prior],
     }
     lines = [f"export const {name} = {_literal(value)};" for name, value in values.items()]
     head = "// Written by tools/page_constants.py from the constants of the library: do not edit."

@@ -1,4 +1,4 @@
-"""Lengths and durations as text. Inside the library a length is a float in km.
+"""Lengths, durations and times as text. Inside the library a length is a float in km.
 
 Epsilon is per km. A quantity in any other unit says so in its name (``period_s``, ``moved_bytes``).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 
 from whereish.errors import InputError, described
 
@@ -64,3 +65,15 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} seconds"
+
+
+def utc(seconds: float, form: str = "%Y-%m-%d %H:%M UTC") -> str | None:
+    """Format seconds since 1970 as a date and a time; None if no calendar has such a date.
+
+    >>> utc(1.8e9), utc(1e18)
+    ('2027-01-15 08:00 UTC', None)
+    """
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):{form}}"
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -9,7 +9,7 @@ import inspect
 import signal
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Any
 
 import typer
 
@@ -25,6 +25,7 @@ from whereish.cli.demo import demo
 from whereish.cli.ledger import ledger_app
 from whereish.cli.measure import measure
 from whereish.cli.obfuscate import obfuscate
+from whereish.cli.options import option
 from whereish.cli.plot import plot
 from whereish.cli.profile import profile
 from whereish.cli.report import report
@@ -34,7 +35,7 @@ from whereish.cli.sign import sign
 from whereish.cli.spanner import spanner
 from whereish.cli.synthetic_city import synthetic_city
 
-Entry = Callable[..., None] | typer.Typer  # a command, or a group of commands
+Entry = Callable[..., Any] | typer.Typer  # a command, or a group of commands
 # A new command is one file and one entry here.
 COMMANDS: dict[str, dict[str, Entry]] = {
     "Start here": {"demo": demo},
@@ -79,24 +80,20 @@ app = typer.Typer(
 )
 
 
-def _help(function: Callable[..., None]) -> str:
+def _help(function: Callable[..., Any]) -> str:
     """Return what a command does, its lines joined: the terminal breaks them where it must."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def _add(panel: str, name: str, entry: Entry) -> None:
-    if not isinstance(entry, typer.Typer):
-        app.command(name, help=_help(entry), cls=help_.Command, rich_help_panel=panel)(entry)
-        return
-    for below in entry.registered_commands:
-        below.cls, below.help = help_.Command, below.callback and _help(below.callback)
-    app.add_typer(entry, name=name, cls=help_.Group, rich_help_panel=panel)
-
-
 for panel, entries in COMMANDS.items():
     for name, entry in entries.items():
-        _add(panel, name, entry)
+        if isinstance(entry, typer.Typer):
+            for below in entry.registered_commands:
+                below.cls, below.help = help_.Command, below.callback and _help(below.callback)
+            app.add_typer(entry, name=name, cls=help_.Group, rich_help_panel=panel)
+        else:
+            app.command(name, help=_help(entry), cls=help_.Command, rich_help_panel=panel)(entry)
 
 
 def _version(asked: bool) -> None:
@@ -107,10 +104,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", is_eager=True, callback=_version),
-    ] = False,
+    version: bool = option(
+        False, "Print the version.", None, None, "--version", is_eager=True, callback=_version
+    ),
 ) -> None:
     """Tell services where-ish you are, with a proof.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
-import typer
-
-from whereish.cli.console import command, emit, say
-from whereish.cli.options import AsJson, MechanismFile, Normalise, OtherPrior
+from whereish.cli.console import Facts, command, say
+from whereish.cli.options import AS_JSON, MECHANISM, NORMALISE, OTHER_PRIOR, option
 from whereish.cli.prior import load_with_prior
 from whereish.cli.sign import public_key_from
 from whereish.format import audit_file
@@ -16,19 +15,17 @@ from whereish.units import km
 
 @command
 def audit(
-    source: MechanismFile,
-    prior: OtherPrior = None,
-    normalise: Normalise = False,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEY",
-            help="The public key that must have signed the file, or a file with this key.",
-            rich_help_panel="The signature",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+    source: Path = MECHANISM,
+    prior: Path | None = OTHER_PRIOR,
+    normalise: bool = NORMALISE,
+    key: str | None = option(
+        None,
+        "The public key that must have signed the file, or a file with this key.",
+        "The signature",
+        "KEY",
+    ),
+    as_json: bool = AS_JSON,
+) -> Facts:
     """Check a mechanism again, exactly, from its file alone.
 
     Every ratio is compared in exact arithmetic. Privacy does not depend on a prior. With --prior,
@@ -43,8 +40,7 @@ def audit(
     if found["signed_by"] is not None:
         say(f"Signed by the key that you gave: {found['signed_by']}.")
     say(f"Digest to pin: sha256 {found['sha256']}.")
-    if as_json:
-        emit(found)
+    return found
 
 
 def say_certificate(found: dict[str, Any]) -> None:

@@ -6,71 +6,41 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from whereish.cli import options as opt
 from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
-from whereish.cli.options import (
-    AsJson,
-    BlurWith,
-    Cluster,
-    Dilation,
-    Epsilon,
-    ForgetPrior,
-    KeepPrior,
-    Method,
-    Normalise,
-    PriorBlur,
-    Ratio,
-    Tolerance,
-    Within,
-    given_flags,
-    read_options,
-)
-from whereish.cli.words import level_in_words, plain
+from whereish.cli.words import level_in_words
 from whereish.errors import WhereishError
-from whereish.limits import DILATION, TOLERANCE
+from whereish.format.certificate import as_plain
 from whereish.places.validation import as_whole
 
 
 @command
 def batch(
     context: typer.Context,
-    profiles: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROFILES",
-            help="A folder with a profile of each person, or a table with a column user.",
-        ),
-    ],
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="OUT", help="A folder, or an address like s3://bucket/run.",
-            rich_help_panel="Output",
-        ),
-    ],
-    epsilon: Epsilon = None,
-    ratio: Ratio = None,
-    within: Within = None,
-    dilation: Dilation = DILATION,
-    method: Method = "exact",
-    tolerance: Tolerance = TOLERANCE,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Processes at a time. If not given: all cores.", rich_help_panel="How it is built"
-        ),
-    ] = None,
-    cluster: Cluster = None,
-    normalise: Normalise = False,
-    keep_prior: KeepPrior = False,
-    forget_prior: ForgetPrior = False,
-    prior_blur: PriorBlur = 0.0,
-    blur_with: BlurWith = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    profiles: Path = opt.argument(
+        "PROFILES", "A folder with a profile of each person, or a table with a column user."
+    ),
+    output: str = opt.output_option("A folder, or an address like s3://bucket/run.", "OUT"),
+    epsilon: float | None = opt.EPSILON,
+    ratio: float | None = opt.RATIO,
+    within: str | None = opt.WITHIN,
+    dilation: float = opt.DILATION,
+    method: str = opt.METHOD,
+    tolerance: float = opt.TOLERANCE,
+    workers: int | None = opt.option(
+        None, "Processes at a time. If not given: all cores.", opt.BUILT
+    ),
+    cluster: str | None = opt.CLUSTER,
+    normalise: bool = opt.NORMALISE,
+    keep_prior: bool = opt.KEEP_PRIOR,
+    forget_prior: bool = opt.FORGET_PRIOR,
+    prior_blur: float = opt.PRIOR_BLUR,
+    blur_with: str | None = opt.BLUR_WITH,
+    as_json: bool = opt.AS_JSON,
+) -> None:
     """Build a certified mechanism for each of many people.
 
     A second run builds only what is missing or has changed, so a stopped run continues. With
@@ -80,7 +50,7 @@ def batch(
     from whereish.batch.run import places_id
     from whereish.profiles import People, read_profile
 
-    asked = read_options(given_flags(context))
+    asked = opt.read_options(opt.given_flags(context))
     if workers is not None:
         as_whole("workers", workers)
     people = People(profiles, normalise=normalise)
@@ -98,7 +68,7 @@ def batch(
         nonlocal ended
         ended = now.built + now.kept
         if as_json:
-            sys.stdout.write(json.dumps(plain(asdict(row)), allow_nan=False) + "\n")
+            sys.stdout.write(json.dumps(as_plain(asdict(row)), allow_nan=False) + "\n")
         if row.problem:
             problems.append(row)
         fresh = now.built + now.failed
@@ -107,10 +77,8 @@ def batch(
         spent = now.seconds - begun[1] if begun else 0.0
         rate = (fresh - begun[0]) / spent if spent > 0.5 else fresh / max(now.seconds, 1e-3)
         left = (now.people - now.ended) / rate if rate else 0.0
-        bar(
-            f"{now.ended:,} of {now.people:,}, {rate:,.1f} a second, {left:,.0f} s left",
-            now.ended / now.people,
-        )
+        words = f"{now.ended:,} of {now.people:,}, {rate:,.1f} a second, {left:,.0f} s left"
+        bar(words, now.ended / now.people)
 
     try:
         where = open_output(output)

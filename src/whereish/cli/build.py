@@ -2,50 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 
 import whereish as wh
+from whereish.cli import options as opt
 from whereish.cli.console import EXIT_INTERRUPTED, command, emit, say, waiting
-from whereish.cli.options import (
-    AsJson,
-    BlurWith,
-    Cluster,
-    Dilation,
-    Epsilon,
-    ForgetPrior,
-    Form,
-    KeepPrior,
-    MemoryLimit,
-    Method,
-    Normalise,
-    PriorBlur,
-    ProfileOrSpec,
-    Ratio,
-    Solver,
-    TimeLimit,
-    Tolerance,
-    Within,
-    check_search_flags,
-    flag_fields,
-    given_flags,
-    is_field,
-    read_options,
-    written,
-)
 from whereish.cli.presentation import Watch, facts_of, say_mechanism, say_profile, solve_progress
-from whereish.cli.prior import Blurred, public_prior, say_what_it_tells
+from whereish.cli.prior import blur_in_words, judge_blur, public_prior, say_what_it_tells
 from whereish.cli.reading import read_who
 from whereish.cli.words import level_in_words
 from whereish.errors import InputError, described
 from whereish.files import check_writable
-from whereish.limits import DILATION, MEMORY_GB, TOLERANCE
+from whereish.limits import MEMORY_GB
 from whereish.places import as_number
 from whereish.plotting import draw_mechanism, picture_kind
-from whereish.solvers import Progress
+from whereish.solvers import FORMS
 from whereish.spec import BuildSpec
 from whereish.strict_json import read_json
 
@@ -57,63 +33,55 @@ _RUN = ("profile", "output", "picture", "as_json", "memory_limit", "how_far", "c
 @command
 def build(
     context: typer.Context,
-    profile: ProfileOrSpec,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The .whereish file to write.",
-            rich_help_panel="Output",
-        ),
-    ],
-    epsilon: Epsilon = None,
-    ratio: Ratio = None,
-    within: Within = None,
-    method: Method = "exact",
-    dilation: Dilation = DILATION,
-    solver: Solver = "auto",
-    formulation: Form = None,
-    tolerance: Tolerance = TOLERANCE,
-    time_limit: TimeLimit = None,
-    memory_limit: MemoryLimit = MEMORY_GB,
-    cluster: Cluster = None,
-    how_far: Annotated[
-        bool,
-        typer.Option(
-            "--how-far", help="Bound how far a closed form is from the optimum.",
-            rich_help_panel="How it is built",
-        ),
-    ] = False,
-    normalise: Normalise = False,
-    keep_prior: KeepPrior = False,
-    forget_prior: ForgetPrior = False,
-    prior_blur: PriorBlur = 0.0,
-    blur_with: BlurWith = None,
-    user: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The person, if PROFILE is a table of several people.",
-            rich_help_panel="The prior",
-        ),
-    ] = None,
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Draw the mechanism: .png, .pdf or .svg.",
-            rich_help_panel="Output",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    profile: Path = opt.argument(
+        "PROFILE|RECIPE", "Profile (CSV, JSON, Parquet, GeoJSON) or JSON recipe."
+    ),
+    output: Path = opt.output_option("The .whereish file to write."),
+    epsilon: float | None = opt.EPSILON,
+    ratio: float | None = opt.RATIO,
+    within: str | None = opt.WITHIN,
+    method: str = opt.METHOD,
+    dilation: float = opt.DILATION,
+    solver: str = opt.SOLVER,
+    formulation: str | None = opt.option(
+        None,
+        "Solve the linear program (primal) or its dual (dual).",
+        opt.BUILT,
+        "FORM",
+        choices=FORMS,
+    ),
+    tolerance: float = opt.TOLERANCE,
+    time_limit: float | None = opt.TIME_LIMIT,
+    memory_limit: float = opt.option(
+        MEMORY_GB, "Memory that an exact solve may use.", opt.BUILT, "GB"
+    ),
+    cluster: str | None = opt.CLUSTER,
+    how_far: bool = opt.flag(
+        "--how-far", "Bound how far a closed form is from the optimum.", opt.BUILT
+    ),
+    normalise: bool = opt.NORMALISE,
+    keep_prior: bool = opt.KEEP_PRIOR,
+    forget_prior: bool = opt.FORGET_PRIOR,
+    prior_blur: float = opt.PRIOR_BLUR,
+    blur_with: str | None = opt.BLUR_WITH,
+    user: str | None = opt.option(
+        None, "The person, if PROFILE is a table of several people.", opt.PRIOR, "NAME"
+    ),
+    picture: Path | None = opt.option(
+        None, "Draw the mechanism: .png, .pdf or .svg.", opt.OUTPUT, "FILE"
+    ),
+    as_json: bool = opt.AS_JSON,
+) -> None:
     """Build the private mechanism with the least quality loss.
 
     Ctrl-C stops the search and writes the best mechanism so far (exit code 130); a second Ctrl-C
     leaves without a file. A flag replaces the field of that name in a recipe; a flag without such
     a field is refused.
     """
-    watch, flags = Watch(), given_flags(context)
+    watch, flags = Watch(), opt.given_flags(context)
     document = spec_document(profile)
     if document is None:
-        options = read_options(flags)  # before anything is read or said
+        options = opt.read_options(flags)  # before anything is read or said
     as_number("memory-limit", memory_limit, unit="GB")
     check_writable(output)
     if picture is not None:
@@ -131,13 +99,10 @@ def build(
     say_profile(who)
     say(level_in_words(spec.epsilon_per_km))
 
-    mechanism, blurred = _search(spec, memory_limit, cluster), None
+    search = partial(_search, memory_limit_gb=memory_limit, cluster=cluster)
+    mechanism = search(spec)
     if spec.prior_blur:
-        plain = spec.changed(prior_blur=0.0, blur_with=None)
-        blurred = Blurred.of(
-            mechanism, spec.prior, lambda _: _search(plain, memory_limit, cluster), spec.quality
-        )
-        mechanism = blurred.mechanism
+        mechanism, blur_cost = judge_blur(mechanism, spec, search)
     if how_far and mechanism.proof is None:
         with waiting("bounding the distance to the optimum") as tell:
             mechanism = wh.how_far(
@@ -147,9 +112,9 @@ def build(
     wh.save_mechanism(output, mechanism, spec.prior if spec.keep_prior else None)
     facts = facts_of(mechanism, spec.prior)
     say_mechanism(mechanism, facts)
-    if blurred is not None:
-        facts |= {"prior_blur": spec.prior_blur, "blur_cost_km": blurred.cost_km}
-        say(blurred.in_words(spec.prior_blur))
+    if spec.prior_blur:
+        facts |= {"prior_blur": spec.prior_blur, "blur_cost_km": blur_cost}
+        say(blur_in_words(spec.prior_blur, blur_cost))
     say_what_it_tells(mechanism, spec.keep_prior)
     kept = "with the prior, readable by you only" if spec.keep_prior else "without the prior"
     if picture is not None:
@@ -162,8 +127,7 @@ def build(
         say(f"Wrote {output} ({kept}).")
     facts |= watch.say(mechanism)
     if as_json:
-        drawn = None if picture is None else str(picture)
-        emit({**facts, "output": str(output), "picture": drawn})
+        emit({**facts, "output": str(output), "picture": picture and str(picture)})
     if mechanism.build.stopped == "asked":
         raise typer.Exit(EXIT_INTERRUPTED)
 
@@ -183,12 +147,12 @@ def spec_document(path: Path) -> dict[str, Any] | None:
 def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
     """Follow the flags beside a JSON description: each replaces a field, or is refused."""
     for name in flags:
-        if name not in _RUN and not is_field(name):
+        if name not in _RUN and not opt.is_field(name):
             raise InputError(
-                f"{written(name)} must be left out with a recipe: it goes with a profile, and a "
-                "recipe has nothing like it"
+                f"{opt.written(name)} must be left out with a recipe: it goes with a profile, and "
+                "a recipe has nothing like it"
             )
-    changes = flag_fields(flags)
+    changes = opt.flag_fields(flags)
     if flags.get("blur_with") not in (None, "uniform"):
         raise InputError(
             "--blur-with must be uniform beside a recipe: another prior stands in its blur_with"
@@ -197,7 +161,7 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
         changes["blur_with"] = "--blur-with", None
     before = BuildSpec.from_document(document)
     made = before.changed(**{field: value for field, (_, value) in changes.items()})
-    check_search_flags(flags, made.method)
+    opt.check_search_flags(flags, made.method)
     for field, (flag, _) in changes.items():
         now, then = getattr(made, field), getattr(before, field)
         if not np.array_equal(now, then):
@@ -219,10 +183,8 @@ def _search(spec: BuildSpec, memory_limit_gb: float, cluster: str | None) -> wh.
         if plan.seconds > _LONG:
             say(f"{plan.why}; Ctrl-C or --time-limit stops it with the best mechanism so far")
 
-    def news(now: Progress) -> None:
-        tell(*solve_progress(now, spec.tolerance))
-
     with waiting(f"solving for {len(spec.places):,} places") as tell:
         return spec.build(
-            memory_limit_gb=memory_limit_gb, announce=announce, progress=news, cluster=cluster
-        )
+            memory_limit_gb=memory_limit_gb, announce=announce, cluster=cluster,
+            progress=lambda now: tell(*solve_progress(now, spec.tolerance)),
+        )  # fmt: skip

@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import typer
 
-from whereish.cli.console import command, console, emit, say, waiting
-from whereish.cli.options import (
-    AsJson,
-    Dilation,
-    Epsilon,
-    Normalise,
-    ProfileFile,
-    Ratio,
-    Solver,
-    TimeLimit,
-    Within,
-    given_flags,
-    read_options,
-)
-from whereish.cli.presentation import comparison_table, say_problems, say_profile
+from whereish.cli import options as opt
+from whereish.cli.console import Facts, command, console, say, waiting
+from whereish.cli.presentation import comparison_table, say_profile
 from whereish.cli.reading import read_who
 from whereish.cli.words import level_in_words
-from whereish.limits import DILATION
 from whereish.mechanisms import check_places
-from whereish.studies import Row
 from whereish.studies import compare as compare_mechanisms
 
 
 @command
 def compare(
     context: typer.Context,
-    profile: ProfileFile,
-    epsilon: Epsilon = None,
-    ratio: Ratio = None,
-    within: Within = None,
-    dilation: Dilation = DILATION,
-    solver: Solver = "auto",
-    time_limit: TimeLimit = None,
-    normalise: Normalise = False,
-    as_json: AsJson = False,
-) -> None:
+    profile: Path = opt.PROFILE,
+    epsilon: float | None = opt.EPSILON,
+    ratio: float | None = opt.RATIO,
+    within: str | None = opt.WITHIN,
+    dilation: float = opt.DILATION,
+    solver: str = opt.SOLVER,
+    time_limit: float | None = opt.TIME_LIMIT,
+    normalise: bool = opt.NORMALISE,
+    as_json: bool = opt.AS_JSON,
+) -> Facts:
     """Compare the optimal mechanism with the others.
 
     The others are built for the same epsilon, or for the same quality loss.
     """
-    asked = read_options(given_flags(context))
+    asked = opt.read_options(opt.given_flags(context))
     who = read_who(profile, normalise=normalise)
     check_places(who.places)
     say_profile(who)
@@ -58,12 +44,6 @@ def compare(
             )
         )
     console.print(comparison_table(rows))
-    say_problems(rows)
-    if as_json:
-        emit([_row(row) for row in rows])
-
-
-def _row(row: Row) -> dict[str, Any]:
-    facts = {key: value for key, value in vars(row).items() if key != "mechanism"}
-    tightest = facts["tightest_epsilon_per_km"]
-    return {**facts, "tightest_epsilon_per_km": None if tightest is None else float(tightest)}
+    for reason in dict.fromkeys(row.problem for row in rows if row.problem is not None):
+        say(reason)
+    return [{k: v for k, v in vars(row).items() if k != "mechanism"} for row in rows]

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from whereish.cli.words import plain
 from whereish.errors import BudgetError, GuaranteeError, InputError, SolveError, WhereishError
 from whereish.extras import missing_extra
+from whereish.format.certificate import as_plain
 
 EXIT_INPUT, EXIT_NOT_SOLVED, EXIT_GUARANTEE, EXIT_BUDGET, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
 _CODES: tuple[tuple[type[WhereishError], int], ...] = (
@@ -28,6 +28,7 @@ _CODES: tuple[tuple[type[WhereishError], int], ...] = (
     (BudgetError, EXIT_BUDGET),
     (WhereishError, EXIT_NOT_SOLVED),
 )
+Facts = dict[str, Any] | list[Any]  # what a command returns: --json prints it
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -38,18 +39,20 @@ def say(text: str = "") -> None:
     console.print(text, markup=False)
 
 
-def emit(document: dict[str, Any] | list[Any]) -> None:
+def emit(document: Facts) -> None:
     """Print JSON on standard output."""
-    sys.stdout.write(json.dumps(plain(document), indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(as_plain(document), indent=2, allow_nan=False) + "\n")
 
 
 def command(function: Command) -> Command:
-    """End a command with one clear line and the right exit code instead of a traceback."""
+    """Print what a command returns, if --json is given; end an error with a line and a code."""
 
     @functools.wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
+    def guarded(*args: Any, **kwargs: Any) -> None:
         try:
-            return function(*args, **kwargs)
+            document = function(*args, **kwargs)
+            if kwargs.get("as_json") and document is not None:
+                emit(document)
         except ModuleNotFoundError as missing:
             if (advice := missing_extra(missing)) is None:
                 raise
@@ -81,14 +84,9 @@ def waiting(what: str) -> Iterator[Callable[..., None]]:
         say(f"{what} ...")
         yield lambda news, share=None: None
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn(
-            "{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
-        ),
-        BarColumn(bar_width=16),
-        TimeElapsedColumn(),
-    )
+    line = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    words = TextColumn("{task.description}", table_column=line)
+    columns = (SpinnerColumn(), words, BarColumn(bar_width=16), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, expand=True) as progress:
         task = progress.add_task(what, total=None)
 

@@ -6,13 +6,10 @@ import math
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 import whereish as wh
-from whereish.cli.console import command, console, emit, say, waiting
-from whereish.cli.options import AsJson
+from whereish.cli.console import Facts, command, console, say, waiting
+from whereish.cli.options import AS_JSON, output_option
 from whereish.cli.presentation import comparison_table
 from whereish.cli.words import level_in_words, saved
 from whereish.errors import InputError, SolveError
@@ -25,15 +22,11 @@ RATIO, WITHIN_KM, DILATION = 2.0, 0.65, 1.05
 
 @command
 def demo(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FOLDER",
-            help="The folder for the pictures and the mechanism.", rich_help_panel="Output",
-        ),
-    ] = Path("whereish-demo"),
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    output: Path = output_option(
+        "The folder for the pictures and the mechanism.", "FOLDER", default=Path("whereish-demo")
+    ),
+    as_json: bool = AS_JSON,
+) -> Facts:
     """Build a mechanism for an embedded city, and show it."""
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -58,29 +51,31 @@ def demo(
         smaller = wh.optimal(who.places, who.prior, epsilon, DILATION)
         city, bars = output / "city.png", output / "comparison.png"
         draw_mechanism(best, who, city, spanner=net)
-        same = [(row.name, row.quality_loss_km or 0.0) for row in rows if _same(row, epsilon)]
+        same = [
+            (row.name, row.quality_loss_km or 0.0)
+            for row in rows
+            if row.problem is None and row.epsilon_per_km == epsilon
+        ]
         draw_comparison(same, epsilon, bars)
         wh.save_mechanism(output / "mechanism.whereish", best)
     console.print(comparison_table(rows))
-    _closing(best, rows, wh.quality_loss(smaller, who.prior), len(net.edges), output)
-    if as_json:
-        emit(
-            {
-                "epsilon_per_km": epsilon,
-                "quality_loss_km": rows[0].quality_loss_km,
-                "tightest_epsilon_per_km": float(rows[0].tightest_epsilon_per_km or 0.0),
-                "planar_laplace_quality_loss_km": _named(rows, "planar Laplace").quality_loss_km,
-                "pictures": [str(city), str(bars)],
-                "mechanism": str(output / "mechanism.whereish"),
-            }
-        )
+    laplace = next(row.quality_loss_km for row in rows if row.name == "planar Laplace") or 0.0
+    _closing(best, rows[0], laplace, wh.quality_loss(smaller, who.prior), len(net.edges), output)
+    return {
+        "epsilon_per_km": epsilon,
+        "quality_loss_km": rows[0].quality_loss_km,
+        "tightest_epsilon_per_km": float(rows[0].tightest_epsilon_per_km or 0.0),
+        "planar_laplace_quality_loss_km": laplace,
+        "pictures": [str(city), str(bars)],
+        "mechanism": str(output / "mechanism.whereish"),
+    }
 
 
 def _closing(
-    best: wh.Mechanism, rows: list[Row], on_spanner: float, edges: int, output: Path
+    best: wh.Mechanism, row: Row, laplace: float, on_spanner: float, edges: int, output: Path
 ) -> None:
-    loss = rows[0].quality_loss_km or 0.0
-    laplace = _named(rows, "planar Laplace").quality_loss_km or 0.0
+    """Say what the mechanism does, in words, and what to try next."""
+    loss = row.quality_loss_km or 0.0
     ratios = best.verdict.ratios if best.verdict else 0
     pairs, least = math.comb(len(best.inputs), 2), best.build.lower_bound_km or 0.0
     say()
@@ -102,7 +97,8 @@ def _closing(
         "build them. None is above its limit."
     )
     say(f"Pictures: {output / 'city.png'} and {output / 'comparison.png'}.")
-    name = "whereish" if shutil.which("whereish") else _as_started()
+    as_started = "python -m whereish" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
+    name = "whereish" if shutil.which("whereish") else as_started
     say("Try next:")
     say(f"  {name} serve --open")
     say("      drag a pin on a map and see where its reports go")
@@ -111,15 +107,3 @@ def _closing(
     say(f"  {name} profile my-tracks -o me.csv")
     say(f"  {name} build me.csv --ratio 2 --within 500m -o mine.whereish")
     say("      build a mechanism from your own GPX tracks, Google Timeline or other traces")
-
-
-def _as_started() -> str:
-    return "python -m whereish" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
-
-
-def _same(row: Row, epsilon: float) -> bool:
-    return row.problem is None and row.epsilon_per_km == epsilon
-
-
-def _named(rows: list[Row], name: str) -> Row:
-    return next(row for row in rows if row.name == name)

@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from whereish.cli.console import command, emit, say
-from whereish.cli.options import AsJson
+from whereish.cli.console import Facts, command, say
+from whereish.cli.options import AS_JSON, argument
 from whereish.device import Ledger
 from whereish.errors import InputError
+from whereish.units import utc
 
-ledger_app = typer.Typer(
-    no_args_is_help=True,
-    help="Show the budget that is left to `report`.",
-)
-LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of a ledger.")]
+ledger_app = typer.Typer(no_args_is_help=True, help="Show the budget that is left to `report`.")
+_LEDGER = argument("LEDGER", "The file of a ledger.")
 
 
 @ledger_app.command("show")
 @command
-def show(ledger: LedgerFile, as_json: AsJson = False) -> None:
+def show(ledger: Path = _LEDGER, as_json: bool = AS_JSON) -> Facts:
     """Verify a ledger and say how much of its budget is left, and until when."""
     books = _existing(ledger)
     left, _, ends = books.left(time.time())
     say(f"{left:.6g} of epsilon {books.budget:.6g} {books.unit} is left until {_day(ends)}.")
-    if as_json:
-        facts = {"left": left, "budget": books.budget, "unit": books.unit}
-        emit({**facts, "period_s": books.period_s, "period_ends": _day(ends)})
+    facts = {"left": left, "budget": books.budget, "unit": books.unit}
+    return {**facts, "period_s": books.period_s, "period_ends": _day(ends)}
 
 
 @ledger_app.command("reset-clock")
 @command
-def reset_clock(ledger: LedgerFile, as_json: AsJson = False) -> None:
+def reset_clock(ledger: Path = _LEDGER, as_json: bool = AS_JSON) -> Facts:
     """Declare that this machine's clock is right now, and was ahead before.
 
     No budget is returned: what was spent in later periods is charged to this period and to those
@@ -43,8 +38,7 @@ def reset_clock(ledger: LedgerFile, as_json: AsJson = False) -> None:
     """
     again = _existing(ledger).reset_clock(time.time())
     say(f"The ledger follows the clock again. Its next free budget is from {_day(again)} on.")
-    if as_json:
-        emit({"spends_again": _day(again)})
+    return {"spends_again": _day(again)}
 
 
 def _existing(path: Path) -> Ledger:
@@ -54,7 +48,4 @@ def _existing(path: Path) -> Ledger:
 
 
 def _day(seconds: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
-    except (ValueError, OverflowError, OSError):
-        return "a day far from now"
+    return utc(seconds) or "a day far from now"

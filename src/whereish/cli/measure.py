@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from pathlib import Path
 
 import whereish as wh
-from whereish.cli.console import command, emit, say
-from whereish.cli.options import AdversaryMetric, AsJson, MechanismFile, Normalise, OtherPrior
+from whereish.cli import options as opt
+from whereish.cli.console import Facts, command, say
 from whereish.cli.presentation import facts_of, say_mechanism
 from whereish.cli.prior import load_with_prior
 from whereish.errors import InputError
-from whereish.places import Array, metric_names, named_metric
+from whereish.places import metric_names, named_metric
 from whereish.units import km, length_km
+
+_MEASURED = "What is measured"
+_UNITS = {"discrete": "share of wrong guesses"}
 
 
 @command
 def measure(
-    mechanism: MechanismFile,
-    prior: OtherPrior = None,
-    normalise: Normalise = False,
-    adversary_metric: AdversaryMetric = "euclidean",
-    radius_of_interest: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LENGTH",
-            help="Your area of interest has this radius, like 300m: how large an area must you "
-            "request around the report?",
-            rich_help_panel="What is measured",
-        ),
-    ] = None,
-    confidence: Annotated[
-        float,
-        typer.Option(
-            help="Probability with which the requested area must cover it.",
-            rich_help_panel="What is measured",
-        ),
-    ] = 0.95,
-    as_json: AsJson = False,
-) -> None:
+    mechanism: Path = opt.MECHANISM,
+    prior: Path | None = opt.OTHER_PRIOR,
+    normalise: bool = opt.NORMALISE,
+    adversary_metric: str = opt.option(
+        "euclidean",
+        f"The error that the adversary minimises: {', '.join(metric_names('adversary'))}.",
+        _MEASURED,
+        "METRIC",
+        choices=lambda: metric_names("adversary"),
+    ),
+    radius_of_interest: str | None = opt.option(
+        None,
+        "Your area of interest has this radius, like 300m: how large an area must you request "
+        "around the report?",
+        _MEASURED,
+        "LENGTH",
+    ),
+    confidence: float = opt.option(
+        0.95, "Probability with which the requested area must cover it.", _MEASURED
+    ),
+    as_json: bool = opt.AS_JSON,
+) -> Facts:
     """Measure the quality loss and the privacy of a mechanism.
 
     Among the measures are the error of an adversary, and the smallest epsilon that holds.
     """
+    known = metric_names("adversary")
+    if adversary_metric not in known:
+        raise InputError(
+            f"adversary-metric must be one of {', '.join(known)}, got {adversary_metric!r}"
+        )
     if not 0 < confidence <= 1:
         raise InputError(f"confidence must be above 0 and at most 1, got {confidence:g}")
     radius_km = None
@@ -55,7 +61,15 @@ def measure(
             f"{mechanism} holds no prior: give --prior PROFILE, the profile that it was built for, "
             "or another one of the same places"
         )
-    facts = _measures(judged, weights, adversary_metric)
+    metric = named_metric(adversary_metric, judged.inputs)
+    facts = facts_of(judged, weights) | {
+        "adversary_error_km": wh.adversary_error(judged, weights, metric),
+        "adversary_metric": adversary_metric,
+        "adversary_error_unit": _UNITS.get(adversary_metric, "km"),
+        "worst_case_loss_km": wh.worst_case_loss(judged),
+        "report_radius_95_km": wh.report_radius(judged, weights),
+        "conditional_entropy_bits": wh.conditional_entropy(judged, weights),
+    }
     say_mechanism(judged, facts)
     worst, reach = km(facts["worst_case_loss_km"]), km(facts["report_radius_95_km"])
     say(f"  worst case    from one place, a report is {worst} off on average")
@@ -71,25 +85,4 @@ def measure(
             f"  retrieval     to cover {radius_of_interest} around you in {confidence:.0%} of "
             f"cases, request everything within {km(radius)} of the report"
         )
-    if as_json:
-        emit(facts)
-
-
-def _measures(mechanism: wh.Mechanism, prior: Array, adversary_metric: str) -> dict[str, Any]:
-    error = wh.adversary_error(mechanism, prior, _adversary(adversary_metric, mechanism))
-    unit = "share of wrong guesses" if adversary_metric == "discrete" else "km"
-    return facts_of(mechanism, prior) | {
-        "adversary_error_km": error,
-        "adversary_metric": adversary_metric,
-        "adversary_error_unit": unit,
-        "worst_case_loss_km": wh.worst_case_loss(mechanism),
-        "report_radius_95_km": wh.report_radius(mechanism, prior),
-        "conditional_entropy_bits": wh.conditional_entropy(mechanism, prior),
-    }
-
-
-def _adversary(name: str, mechanism: wh.Mechanism) -> Array | None:
-    known = metric_names("adversary")
-    if name not in known:
-        raise InputError(f"adversary-metric must be one of {', '.join(known)}, got {name!r}")
-    return named_metric(name, mechanism.inputs)
+    return facts

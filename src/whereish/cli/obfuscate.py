@@ -7,14 +7,10 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 import whereish as wh
-from whereish.cli.completion import one_of
-from whereish.cli.console import command, emit, say, waiting
-from whereish.cli.options import AsJson, MechanismFile
+from whereish.cli import options as opt
+from whereish.cli.console import Facts, command, say, waiting
 from whereish.errors import InputError, seems_data
 from whereish.release import OUTSIDE
 
@@ -23,79 +19,44 @@ _COLUMNS, _POINTS = "Which columns are written", "The points"
 
 @command
 def obfuscate(
-    source: MechanismFile,
-    table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="A .csv or .parquet table of points.")
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The table to write.", rich_help_panel="Output"
-        ),
-    ],
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LAT,LON", help="The columns of latitude and longitude, if not found.",
-            rich_help_panel=_POINTS,
-        ),
-    ] = None,
-    outside: Annotated[
-        str,
-        typer.Option(
-            metavar="CHOICE",
-            help="Points outside the area of the mechanism: refuse them (error), report the "
-            "nearest place (nearest), or add noise (planar-laplace).",
-            autocompletion=one_of(OUTSIDE),
-            rich_help_panel=_POINTS,
-        ),
-    ] = "error",
-    user: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="The column that says whose point it is. It is kept.",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = None,
-    time_column: Annotated[
-        str | None,
-        typer.Option(
-            "--time", metavar="COLUMN", help="The column with the exact time. It is kept.",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = None,
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B|all",
-            help="Other columns to keep. Columns that reveal the true points are refused.",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = None,
-    keep_anyway: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B|all", help="Columns to keep even if they reveal the true points.",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = None,
-    drop: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B", help="Columns to leave out, with --keep all.",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = None,
-    shuffle: Annotated[
-        bool | None,
-        typer.Option(
-            "--shuffle/--no-shuffle",
-            help="Write the rows in a random order. On, unless the table is sorted by --time.",
-            rich_help_panel="Output",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    source: Path = opt.MECHANISM,
+    table: Path = opt.argument("TABLE", "A .csv or .parquet table of points."),
+    output: Path = opt.output_option("The table to write."),
+    columns: str | None = opt.option(
+        None, "The columns of latitude and longitude, if not found.", _POINTS, "LAT,LON"
+    ),
+    outside: str = opt.option(
+        "error",
+        "Points outside the area of the mechanism: refuse them (error), report the nearest "
+        "place (nearest), or add noise (planar-laplace).",
+        _POINTS,
+        "CHOICE",
+        choices=OUTSIDE,
+    ),
+    user: str | None = opt.option(
+        None, "The column that says whose point it is. It is kept.", _COLUMNS, "COLUMN"
+    ),
+    time_column: str | None = opt.option(
+        None, "The column with the exact time. It is kept.", _COLUMNS, "COLUMN", "--time"
+    ),
+    keep: str | None = opt.option(
+        None,
+        "Other columns to keep. Columns that reveal the true points are refused.",
+        _COLUMNS,
+        "A,B|all",
+    ),
+    keep_anyway: str | None = opt.option(
+        None, "Columns to keep even if they reveal the true points.", _COLUMNS, "A,B|all"
+    ),
+    drop: str | None = opt.option(None, "Columns to leave out, with --keep all.", _COLUMNS, "A,B"),
+    shuffle: bool | None = opt.flag(
+        "--shuffle/--no-shuffle",
+        "Write the rows in a random order. On, unless the table is sorted by --time.",
+        opt.OUTPUT,
+        default=None,
+    ),
+    as_json: bool = opt.AS_JSON,
+) -> Facts:
     """Replace the points of a table by reports of them.
 
     Only the columns that you name are kept: any other column could reveal the true points.
@@ -136,8 +97,7 @@ def obfuscate(
         )
     elif made.user is None and made.rows > 1:
         say("Careful: k points of one person cost k times epsilon. --user COLUMN counts them.")
-    if as_json:
-        emit({**vars(made), "output": str(output), "seconds": seconds})
+    return {**vars(made), "output": str(output), "seconds": seconds}
 
 
 _TREATED = {

@@ -2,169 +2,108 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from whereish.cli.completion import one_of
+from whereish import limits
 from whereish.cli.words import privacy_level
 from whereish.errors import InputError
 from whereish.mechanisms import MECHANISMS, method_names
-from whereish.places import metric_names
-from whereish.solvers import FORMS, SOLVERS
+from whereish.solvers import SOLVERS
 
 if TYPE_CHECKING:
     from whereish.spec import BuildOptions
 
-_PRIVACY, _BUILT, _PRIOR = "Privacy level", "How it is built", "The prior"
+BUILT, OUTPUT, PRIOR = "How it is built", "Output", "The prior"
+_PRIVACY = "Privacy level"
 _LEVEL = ("epsilon", "ratio", "within")
 _SEARCH = ("dilation", "solver", "formulation", "tolerance")
 # Fields of a build whose flag has another name: without the unit, or a better word.
 _FLAGS = {"time_limit_s": "time_limit", "form": "formulation"}
 
-ProfileFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="PROFILE",
-        help="CSV, JSON or Parquet with x_km,y_km,prior or lat,lon,prior; or GeoJSON regions.",
-    ),
-]
-ProfileOrSpec = Annotated[
-    Path,
-    typer.Argument(
-        metavar="PROFILE|RECIPE",
-        help="Profile (CSV, JSON, Parquet, GeoJSON) or JSON recipe.",
-    ),
-]
-MechanismFile = Annotated[
-    Path, typer.Argument(metavar="MECHANISM", help="The .whereish file of a mechanism.")
-]
-OtherPrior = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PROFILE",
-        help="Take the prior from this profile of the same places.",
-        rich_help_panel=_PRIOR,
-    ),
-]
-Epsilon = Annotated[
-    float | None, typer.Option(help="Epsilon per km, like 1.07.", rich_help_panel=_PRIVACY)
-]
-Ratio = Annotated[
-    float | None,
-    typer.Option(
-        help="In words: reports at most this many times likelier",
-        rich_help_panel=_PRIVACY,
-    ),
-]
-Within = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LENGTH",
-        help="between two places this far apart, like 650m.",
-        rich_help_panel=_PRIVACY,
-    ),
-]
-Dilation = Annotated[
-    float,
-    typer.Option(help="Above 1: fewer constraints, more loss.", rich_help_panel=_BUILT),
-]
-Solver = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="auto, structured, or highs- or glpk- with ipm, dual-simplex or primal-simplex.",
-        autocompletion=one_of(SOLVERS),
-        rich_help_panel=_BUILT,
-    ),
-]
-Form = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FORM",
-        help="Solve the linear program (primal) or its dual (dual).",
-        autocompletion=one_of(FORMS),
-        rich_help_panel=_BUILT,
-    ),
-]
-TimeLimit = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS",
-        help="Stop then, with the best mechanism so far.",
-        rich_help_panel=_BUILT,
-    ),
-]
-Method = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help=", ".join(method_names()) + ".",
-        autocompletion=one_of(method_names),
-        rich_help_panel=_BUILT,
-    ),
-]
-AdversaryMetric = Annotated[
-    str,
-    typer.Option(
-        metavar="METRIC",
-        help="The error that the adversary minimises: "
-        + ", ".join(metric_names("adversary"))
-        + ".",
-        autocompletion=one_of(lambda: metric_names("adversary")),
-        rich_help_panel="What is measured",
-    ),
-]
-Tolerance = Annotated[float, typer.Option(help="Relative gap to reach.", rich_help_panel=_BUILT)]
-MemoryLimit = Annotated[
-    float,
-    typer.Option(metavar="GB", help="Memory that an exact solve may use.", rich_help_panel=_BUILT),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS", help="Use a Ray cluster: auto, or HOST:PORT.", rich_help_panel=_BUILT
-    ),
-]
-Normalise = Annotated[
-    bool,
-    typer.Option("--normalise", help="Divide the prior by its sum.", rich_help_panel=_PRIOR),
-]
-KeepPrior = Annotated[
-    bool,
-    typer.Option(
-        "--keep-prior",
-        help="Write the prior and the proof of optimality as well.",
-        rich_help_panel=_PRIOR,
-    ),
-]
-ForgetPrior = Annotated[
-    bool,
-    typer.Option(
-        "--forget-prior",
-        help="Leave the prior out of the file (the default).",
-        rich_help_panel=_PRIOR,
-    ),
-]
-PriorBlur = Annotated[
-    float,
-    typer.Option(
-        metavar="SHARE",
-        help="Mix in this share of a public prior.",
-        rich_help_panel=_PRIOR,
-    ),
-]
-BlurWith = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PRIOR",
-        help="Public prior: uniform, or a PROFILE of these places.",
-        autocompletion=one_of(("uniform",)),
-        rich_help_panel=_PRIOR,
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+
+def option(
+    default: Any,
+    text: str,
+    panel: str | None = None,
+    metavar: str | None = None,
+    *names: str,
+    choices: Iterable[str] | Callable[[], Iterable[str]] | None = None,
+    **more: Any,
+) -> Any:
+    """Declare an option, as the default of a parameter of a command.
+
+    Parameters
+    ----------
+    default
+        Its value if it is not given; `...` if it is required.
+    text, panel
+        Its help, and the group of options in which the help shows it.
+    metavar
+        The word that stands for its value, if neither the type nor a tuple of choices says it.
+    names
+        Its names, if not that of the parameter.
+    choices
+        What the shell offers when somebody presses TAB: those that begin as typed. The names of a
+        registry are given as a function, which is called then.
+    """
+    if metavar is None and isinstance(choices, tuple):
+        metavar = "|".join(choices)
+
+    def complete(incomplete: str) -> list[str]:
+        offered = choices() if callable(choices) else choices or ()
+        return [name for name in offered if name.startswith(incomplete)]
+
+    return typer.Option(
+        default, *names, metavar=metavar, help=text, rich_help_panel=panel,
+        autocompletion=None if choices is None else complete, **more,
+    )  # fmt: skip
+
+
+def flag(name: str, text: str, panel: str | None = None, *, default: Any = False) -> Any:
+    """Declare an option without a value, by its name as written: its opposite has no name."""
+    return option(default, text, panel, None, name)
+
+
+def output_option(text: str, metavar: str = "FILE", *, default: Any = ...) -> Any:
+    """Declare --output of a command, which is also -o."""
+    return option(default, text, OUTPUT, metavar, "--output", "-o")
+
+
+def argument(metavar: str | None, text: str, default: Any = ...) -> Any:
+    """Declare an argument: the word that stands for it, its help; a default makes it optional."""
+    return typer.Argument(default, metavar=metavar, help=text)
+
+
+PROFILE = argument(
+    "PROFILE", "CSV, JSON or Parquet with x_km,y_km,prior or lat,lon,prior; or GeoJSON regions."
+)
+MECHANISM = argument("MECHANISM", "The .whereish file of a mechanism.")
+EPSILON = option(None, "Epsilon per km, like 1.07.", _PRIVACY)
+RATIO = option(None, "In words: reports at most this many times likelier", _PRIVACY)
+WITHIN = option(None, "between two places this far apart, like 650m.", _PRIVACY, "LENGTH")
+METHOD = option("exact", ", ".join(method_names()) + ".", BUILT, "NAME", choices=method_names)
+DILATION = option(limits.DILATION, "Above 1: fewer constraints, more loss.", BUILT)
+SOLVER = option(
+    "auto", "auto, structured, or highs- or glpk- with ipm, dual-simplex or primal-simplex.", BUILT,
+    "NAME", choices=SOLVERS,
+)  # fmt: skip
+TOLERANCE = option(limits.TOLERANCE, "Relative gap to reach.", BUILT)
+TIME_LIMIT = option(None, "Stop then, with the best mechanism so far.", BUILT, "SECONDS")
+CLUSTER_HELP = "Use a Ray cluster: auto, or HOST:PORT."
+CLUSTER = option(None, CLUSTER_HELP, BUILT, "ADDRESS")
+OTHER_PRIOR = option(None, "Take the prior from this profile of the same places.", PRIOR, "PROFILE")
+NORMALISE = flag("--normalise", "Divide the prior by its sum.", PRIOR)
+KEEP_PRIOR = flag("--keep-prior", "Write the prior and the proof of optimality as well.", PRIOR)
+FORGET_PRIOR = flag("--forget-prior", "Leave the prior out of the file (the default).", PRIOR)
+PRIOR_BLUR = option(0.0, "Mix in this share of a public prior.", PRIOR, "SHARE")
+BLUR_WITH = option(
+    None, "Public prior: uniform, or a PROFILE of these places.", PRIOR, "PRIOR",
+    choices=["uniform"],
+)  # fmt: skip
+AS_JSON = flag("--json", "Print JSON on standard output.")
 
 
 def given_flags(context: typer.Context) -> dict[str, Any]:

@@ -3,92 +3,56 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
 import whereish as wh
-from whereish.cli.console import command, emit, say
-from whereish.cli.options import AsJson, Normalise, OtherPrior
+from whereish.cli.console import Facts, command, say
+from whereish.cli.options import AS_JSON, NORMALISE, OTHER_PRIOR, argument, option, output_option
 from whereish.cli.prior import load_with_prior
 from whereish.cli.reading import read_who
 from whereish.errors import InputError
 from whereish.format import is_mechanism_file
 from whereish.plotting import draw_mechanism, draw_profile, picture_kind
 
+_DRAWN = "What is drawn"
+
 
 @command
 def plot(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="MECHANISM|PROFILE", help="The file to draw."),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="A .png, .pdf or .svg file.",
-            rich_help_panel="Output",
-        ),
-    ],
-    place: Annotated[
-        int | None,
-        typer.Option(
-            help="Draw the reports from this place. If not given: from the most likely place.",
-            rich_help_panel="What is drawn",
-        ),
-    ] = None,
-    dilation: Annotated[
-        float | None,
-        typer.Option(
-            help="Draw the spanner of this dilation as well.", rich_help_panel="What is drawn"
-        ),
-    ] = None,
-    prior: OtherPrior = None,
-    normalise: Normalise = False,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    source: Path = argument("MECHANISM|PROFILE", "The file to draw."),
+    output: Path = output_option("A .png, .pdf or .svg file."),
+    place: int | None = option(
+        None, "Draw the reports from this place. If not given: from the most likely place.", _DRAWN
+    ),
+    dilation: float | None = option(None, "Draw the spanner of this dilation as well.", _DRAWN),
+    prior: Path | None = OTHER_PRIOR,
+    normalise: bool = NORMALISE,
+    as_json: bool = AS_JSON,
+) -> Facts:
     """Draw a profile, or a mechanism and its reports."""
     picture_kind(output)
-    if _is_mechanism_file(source):
-        _draw_mechanism(source, output, place, dilation, prior, normalise)
+    if not source.exists():
+        raise InputError(f"what to draw must be a file that exists, got {source}")
+    if is_mechanism_file(source):
+        mechanism, weights = load_with_prior(source, prior, normalise)
+        uniform = np.full(len(mechanism.inputs), 1 / len(mechanism.inputs))
+        who = wh.Profile(mechanism.inputs, uniform if weights is None else weights)
+        built_with = mechanism.build.requested_dilation
+        if dilation is None and built_with is not None and built_with > 1:
+            dilation = built_with
+        graph = None
+        if dilation is not None and mechanism.privacy_metric is not None:
+            graph = wh.greedy_spanner(mechanism.privacy_metric, dilation)
+        draw_mechanism(mechanism, who, output, place, graph, prior_known=weights is not None)
+        if weights is None:
+            say(f"{source} holds no prior: give --prior PROFILE to see it in the picture.")
     else:
         for flag, given in (("--prior", prior), ("--place", place)):
             if given is not None:
                 raise InputError(f"{flag} must go with a mechanism, and {source} is a profile")
         who = read_who(source, normalise=normalise)
-        graph = None
-        if dilation is not None:
-            graph = wh.greedy_spanner(wh.euclidean(who.places), dilation)
+        graph = None if dilation is None else wh.greedy_spanner(wh.euclidean(who.places), dilation)
         draw_profile(who, output, graph)
     say(f"Wrote {output}")
-    if as_json:
-        emit({"output": str(output)})
-
-
-def _draw_mechanism(
-    source: Path,
-    output: Path,
-    place: int | None,
-    dilation: float | None,
-    prior: Path | None,
-    normalise: bool,
-) -> None:
-    mechanism, weights = load_with_prior(source, prior, normalise)
-    uniform = np.full(len(mechanism.inputs), 1 / len(mechanism.inputs))
-    who = wh.Profile(mechanism.inputs, uniform if weights is None else weights)
-    built_with = mechanism.build.requested_dilation
-    if dilation is None and built_with is not None and built_with > 1:
-        dilation = built_with
-    graph = None
-    if dilation is not None and mechanism.privacy_metric is not None:
-        graph = wh.greedy_spanner(mechanism.privacy_metric, dilation)
-    draw_mechanism(mechanism, who, output, place, graph, prior_known=weights is not None)
-    if weights is None:
-        say(f"{source} holds no prior: give --prior PROFILE to see it in the picture.")
-
-
-def _is_mechanism_file(path: Path) -> bool:
-    if not path.exists():
-        raise InputError(f"what to draw must be a file that exists, got {path}")
-    return path.is_file() and is_mechanism_file(path)
+    return {"output": str(output)}

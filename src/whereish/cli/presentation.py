@@ -38,23 +38,16 @@ def comparison_table(rows: list[Row]) -> Table:
     return table
 
 
-def say_problems(rows: list[Row]) -> None:
-    """Say, below a comparison, why a mechanism is missing from it."""
-    for reason in dict.fromkeys(row.problem for row in rows if row.problem is not None):
-        say(reason)
-
-
 def _extent(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
     """Collect what --json prints of a mechanism under a prior."""
-    built = mechanism.build
     tightest = wh.tightest_epsilon(mechanism, wh.euclidean(mechanism.inputs))
     per_km = mechanism.epsilon if mechanism.is_per_km else None
     return {
-        "method": built.method,
+        **vars(mechanism.build),
         "places": len(mechanism.inputs),
         "outputs": len(mechanism.outputs),
         "epsilon": mechanism.epsilon,
@@ -67,22 +60,7 @@ def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
         "ratio_2_within_km": None if per_km is None else math.log(2) / per_km,
         "quality_loss_km": wh.quality_loss(mechanism, prior),
         "adversary_error_km": wh.adversary_error(mechanism, prior),
-        "constraints": built.constraints,
-        "variables": built.variables,
-        "edges": built.edges,
-        "dilation": built.dilation,
-        "requested_dilation": built.requested_dilation,
-        "solver": built.solver,
-        "form": built.form,
-        "seconds": built.seconds,
-        "lower_bound_km": built.lower_bound_km,
-        "gap": built.gap,
-        "program_gap": built.program_gap,
-        "stopped": built.stopped,
-        "repair_mix": built.repair_mix,
-        "repair_cost_km": built.repair_cost_km,
         "ratios_checked": mechanism.verdict.ratios if mechanism.verdict else 0,
-        "notes": list(built.notes),
     }
 
 
@@ -104,9 +82,8 @@ class Watch:
 def say_profile(who: wh.Profile) -> None:
     """Say how many places there are and how large the area is."""
     width, height = np.ptp(who.places.xy, axis=0)
-    extent = f"{len(who.places):,} places within {_extent(width)} x {_extent(height)} km"
+    say(f"{len(who.places):,} places within {_extent(width)} x {_extent(height)} km")
     off = who.places.projection_error
-    say(extent)
     if off > _FAR_OFF:
         say(f"Careful: the places are too far apart for a flat map: distances are {off:.0%} off")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ from whereish.cli.reading import read_who
 from whereish.errors import InputError
 from whereish.format import TELLS_PRIOR
 from whereish.places import Array
+from whereish.spec import BuildSpec
 from whereish.units import km
 
+Search = Callable[[BuildSpec], wh.Mechanism]
 # Longer than this is too long to wait for what a blur has cost.
 _SECONDS = 20.0
 _OF_THE_BLURRED = ("lower_bound_km", "gap", "program_gap", "repair_cost_km")
@@ -54,41 +56,30 @@ def say_what_it_tells(mechanism: wh.Mechanism, kept: bool) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Blurred:
-    """A mechanism built for a blurred prior, judged by the true one.
+def judge_blur(
+    made: wh.Mechanism, spec: BuildSpec, search: Search
+) -> tuple[wh.Mechanism, float | None]:
+    """Judge a mechanism for a blurred prior by the prior itself.
 
-    Attributes
-    ----------
-    mechanism
-        Without bound and gap, which are about the blurred prior.
-    cost_km
-        How much more it loses than the best for the true prior; None where that was not built.
+    Returns
+    -------
+    tuple
+        The mechanism without bound and gap, which are about the blurred prior; and how many km more
+        it loses than the best one for the prior: None if that takes long to build, or was stopped.
     """
+    nothing: dict[str, Any] = dict.fromkeys(_OF_THE_BLURRED)
+    judged = made.with_metadata(replace(made.build, **nothing))
+    if made.build.stopped is not None or (made.build.seconds or 0.0) > _SECONDS:
+        return judged, None
+    best = search(spec.changed(prior_blur=0.0, blur_with=None))
+    if best.build.stopped is not None:
+        return judged, None
+    loss, least = (wh.quality_loss(one, spec.prior, spec.quality) for one in (made, best))
+    return judged, loss - least
 
-    mechanism: wh.Mechanism
-    cost_km: float | None
 
-    @classmethod
-    def of(
-        cls,
-        made: wh.Mechanism,
-        prior: Array,
-        solve: Callable[[Array], wh.Mechanism],
-        quality: Array | None = None,
-    ) -> Blurred:
-        """Build the best for the true prior as well, if that does not take long, and compare."""
-        nothing: dict[str, Any] = dict.fromkeys(_OF_THE_BLURRED)
-        build = replace(made.build, **nothing)
-        if made.build.stopped is not None or (made.build.seconds or 0.0) > _SECONDS:
-            return cls(made.with_metadata(build), None)
-        best, loss = solve(prior), wh.quality_loss(made, prior, quality)
-        if best.build.stopped is not None:
-            return cls(made.with_metadata(build), None)
-        return cls(made.with_metadata(build), loss - wh.quality_loss(best, prior, quality))
-
-    def in_words(self, share: float) -> str:
-        """Say what a blur has cost."""
-        if self.cost_km is None:
-            return f"  blur          {share:.0%}: build without it to see what it costs"
-        return f"  blur          {share:.0%}, which costs {km(max(self.cost_km, 0.0))} more loss"
+def blur_in_words(share: float, cost_km: float | None) -> str:
+    """Say what a blur has cost."""
+    if cost_km is None:
+        return f"  blur          {share:.0%}: build without it to see what it costs"
+    return f"  blur          {share:.0%}, which costs {km(max(cost_km, 0.0))} more loss"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import whereish as wh
 from whereish.cli.profile_options import Area, Counting, Group
 from whereish.errors import InputError
@@ -49,7 +47,10 @@ def group_profiles(
     days = group.window_days(when.window, points)
     periods = {ALL_DAY: PERIODS[ALL_DAY]} if points else PERIODS
     if group.own_places:
-        now = _with_enough(visits, days, group.at_least, periods)
+        now = visits if days is None else busiest_window(visits, days)
+        now = enough_points(inside(now), group.at_least, periods)
+        if not now.users:
+            raise InputError(f"nobody has {group.at_least} points in the area in every period")
         now = _during(now, when.hours)
         made = {u: profile_from_visits(now, u, places, smooth=smooth).profile for u in now.users}
         return made, now.steps
@@ -66,17 +67,6 @@ def group_profiles(
         for user, found in priors.items()
     }
     return made, now.steps
-
-
-def _with_enough(
-    visits: Visits, days: int | None, at_least: int, periods: Mapping[str, tuple[int, int]]
-) -> Visits:
-    """Keep people with enough points in the area."""
-    now = visits if days is None else busiest_window(visits, days)
-    now = enough_points(inside(now), at_least, periods)
-    if not now.users:
-        raise InputError(f"nobody has {at_least} points in the area in every period")
-    return now
 
 
 def _during(visits: Visits, hours: tuple[int, int]) -> Visits:

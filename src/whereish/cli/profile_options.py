@@ -74,10 +74,7 @@ class Area:
             raise InputError("regions are of one kind: --cell, --h3 or --districts")
         if area is not None and (h3 is not None or districts is not None):
             raise InputError("--area goes with square cells; --radius limits --h3")
-        sizes = None if cell is None else [length_km(part, "cell") for part in cell.split("x")]
-        if sizes is not None and len(sizes) > 2:
-            raise InputError(f"cell must be like 500m or 658m x 712m, got {cell!r}")
-        cell_km = None if sizes is None else as_cell_km((sizes[0], sizes[-1]))
+        cell_km = None if cell is None else cell_of(cell)
         regions: Regions | None = None
         if h3 is not None:
             regions = wh.H3Cells(h3)
@@ -131,7 +128,7 @@ def check_on(on: Path | None, flags: dict[str, Any]) -> None:
             raise InputError(f"--{name} must be left out with --on: the profile has its places")
 
 
-def column_names_of(text: str | None) -> dict[str, str] | None:
+def columns_of(text: str | None) -> dict[str, str] | None:
     """Read ``time=when,lat=y,lon=x``."""
     if text is None:
         return None
@@ -139,6 +136,14 @@ def column_names_of(text: str | None) -> dict[str, str] | None:
     if not all(mark and name.strip() and value.strip() for name, mark, value in pairs):
         raise InputError(f"columns must be like time=when,lat=y,lon=x, got {text!r}")
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def cell_of(text: str) -> tuple[float, float]:
+    """Read the size of a cell in km: ``500m`` or ``658m x 712m``."""
+    sides = [length_km(side, "cell") for side in text.split("x")]
+    if len(sides) > 2:
+        raise InputError(f"cell must be like 500m or 658m x 712m, got {text!r}")
+    return as_cell_km((sides[0], sides[-1]))
 
 
 def _period(text: str) -> tuple[int, int]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any
 
 import whereish as wh
 from whereish.cli.console import say, waiting
@@ -22,27 +22,21 @@ _DROPPED = {
 }
 
 
-class Reading:
+class Reading(ExitStack):
     """Shows how far the reading of traces is, and says at the end what was read."""
 
     def __init__(self, traces: wh.Traces) -> None:
+        super().__init__()
         self._kind, self._left_out = traces.kind, traces.left_out
-        self._bar = ExitStack()
         self._show: Callable[..., None] | None = None
         self._start = time.perf_counter()
         self.facts: dict[str, Any] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
 
     def __call__(self, done: int, files: int, rows: int) -> None:
         """Show how many files and rows were read; the progress function of `count_visits`."""
         if self._show is None:
             # Only now: where the result is in the cache, nothing is read.
-            self._show = self._bar.enter_context(
+            self._show = self.enter_context(
                 waiting(f"reading {_number(files, f'{self._kind} file')}")
             )
         rate = rows / max(time.perf_counter() - self._start, 1e-9)
@@ -50,7 +44,7 @@ class Reading:
 
     def done(self, funnel: wh.Funnel) -> None:
         """Say what was read and what was dropped: file and line, never the content."""
-        self._bar.close()
+        self.close()
         seconds = time.perf_counter() - self._start
         took = f" in {seconds:.1f} s" if self._show else " (kept from an earlier run)"
         files = _number(funnel.files, f"{self._kind} file")
@@ -116,14 +110,15 @@ def say_person(made: PersonalProfile, on_places: bool) -> dict[str, Any]:
     }
 
 
-def say_group(everybody: dict[str, wh.Profile], steps: tuple[Step, ...]) -> dict[str, Any]:
-    """Say how many people and points each step left, and return it as facts for --json."""
+def say_steps(steps: Iterable[Step]) -> None:
+    """Say how many people and points each step left."""
     for step in steps:
         say(f"{step.users:>8,} people {step.points:>12,} points  {step.name}")
+
+
+def say_group(everybody: dict[str, wh.Profile], steps: tuple[Step, ...]) -> dict[str, Any]:
+    """Say how many people and points each step left, and return it as facts for --json."""
+    say_steps(steps)
     count = len(next(iter(everybody.values())).places)
     say(f"{len(everybody):,} profiles of {count} places.")
-    return {
-        "users": len(everybody),
-        "places": count,
-        "steps": [asdict(step) for step in steps],
-    }
+    return {"users": len(everybody), "places": count, "steps": [asdict(step) for step in steps]}

@@ -6,14 +6,10 @@ import getpass
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 import whereish as wh
-from whereish.cli.completion import one_of
-from whereish.cli.console import command, emit, say
-from whereish.cli.options import AsJson, MechanismFile
+from whereish.cli.console import Facts, command, say
+from whereish.cli.options import AS_JSON, MECHANISM, option
 from whereish.device import PERIODS
 from whereish.errors import InputError
 from whereish.release import OUTSIDE
@@ -21,63 +17,39 @@ from whereish.release import OUTSIDE
 _LONGEST = 200  # characters of a point
 _POINT = re.compile(r"\s*[-+]?\d[\d.]*\s*[,;]\s*[-+]?\d[\d.]*\s*")
 _WORDS = re.compile(r"\s*(\d+)\s+(?:new\s+)?places?(?:\s+(?:a|an|per|each|every)\s+(\w+))?\s*")
-_OUTSIDE = OUTSIDE[:2]
-_NEW_LEDGER = "The budget (of a new ledger)"
+_WHERE, _NEW_LEDGER = "Where you are", "The budget (of a new ledger)"
 
 
 @command
 def report(
-    source: MechanismFile,
-    ledger: Annotated[
-        Path,
-        typer.Option(
-            metavar="LEDGER",
-            help="The file that records what you spent. It is made if there is none.",
-            rich_help_panel="Where you are",
-        ),
-    ],
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LAT,LON",
-            help="Where you are (or X,Y in km). Other programs and your shell's history can see "
-            "it: better leave it out.",
-            rich_help_panel="Where you are",
-        ),
-    ] = None,
-    outside: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(_OUTSIDE),
-            help="If you are outside the area of the mechanism: refuse, or take the nearest place.",
-            autocompletion=one_of(_OUTSIDE),
-            rich_help_panel="Where you are",
-        ),
-    ] = "error",
-    new_places: Annotated[
-        int | None,
-        typer.Option(
-            help="How many new places you may report in a period.", rich_help_panel=_NEW_LEDGER
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            help='The same in words, "3 new places a day", or as epsilon per period.',
-            rich_help_panel=_NEW_LEDGER,
-        ),
-    ] = None,
-    period: Annotated[
-        str | None,
-        typer.Option(
-            metavar="|".join(PERIODS),
-            help="How long a period is. If not given: a day.",
-            autocompletion=one_of(PERIODS),
-            rich_help_panel=_NEW_LEDGER,
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+    source: Path = MECHANISM,
+    ledger: Path = option(
+        ..., "The file that records what you spent. It is made if there is none.", _WHERE, "LEDGER"
+    ),
+    at: str | None = option(
+        None,
+        "Where you are (or X,Y in km). Other programs and your shell's history can see it: "
+        "better leave it out.",
+        _WHERE,
+        "LAT,LON",
+    ),
+    outside: str = option(
+        "error",
+        "If you are outside the area of the mechanism: refuse, or take the nearest place.",
+        _WHERE,
+        choices=OUTSIDE[:2],
+    ),
+    new_places: int | None = option(
+        None, "How many new places you may report in a period.", _NEW_LEDGER
+    ),
+    budget: str | None = option(
+        None, 'The same in words, "3 new places a day", or as epsilon per period.', _NEW_LEDGER
+    ),
+    period: str | None = option(
+        None, "How long a period is. If not given: a day.", _NEW_LEDGER, choices=tuple(PERIODS)
+    ),
+    as_json: bool = AS_JSON,
+) -> Facts:
     """Draw a report of where you are, within a budget.
 
     The same place gets the same report all period, at no further cost. Give where you are as one
@@ -98,18 +70,15 @@ def report(
     where = made.latlon or made.xy_km
     unit = "degrees" if made.latlon else "km"
     say(f"Report: {where[0]:.6f}, {where[1]:.6f} {unit} (place {made.output}).")
-    cost = (
-        f"It cost epsilon {made.cost:.4g}"
-        if made.fresh
-        else "This place had a report already, so it cost nothing"
-    )
+    cost = "This place had a report already, so it cost nothing"
+    if made.fresh:
+        cost = f"It cost epsilon {made.cost:.4g}"
     left = f"{made.new_places_left} new place{'' if made.new_places_left == 1 else 's'}"
     say(
         f"{cost}: {made.spent:.4g} of {made.budget:.4g} is spent. You can report {left} more until "
         f"{made.period_ends}."
     )
-    if as_json:
-        emit(dict(vars(made)))
+    return dict(vars(made))
 
 
 def _budget(

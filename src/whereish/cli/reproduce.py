@@ -7,17 +7,16 @@ import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 import whereish as wh
-from whereish.cli.completion import one_of
-from whereish.cli.console import command, emit, say, waiting
-from whereish.cli.options import AsJson
+from whereish.cli.console import Facts, command, say, waiting
+from whereish.cli.options import AS_JSON, flag, option, output_option
+from whereish.cli.profile_options import cell_of
+from whereish.cli.profile_words import say_steps
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number, as_whole
-from whereish.profiles import ALL_DAY, PERIODS, as_cell_km, as_period
+from whereish.profiles import ALL_DAY, PERIODS, as_period
 from whereish.studies import (
     DATASETS,
     Choice,
@@ -28,136 +27,56 @@ from whereish.studies import (
     load_people,
 )
 from whereish.traces import cache_folder
-from whereish.units import length_km
 
 _QUICK = Design(
     epsilons=(0.5, 1.07, 2.0), dilations=(1.0, 1.05, 1.1, 1.2, 1.5, 2.0), sizes=(25,),
     table_dilations=(1.0, 1.2, 2.0), time_limit_s=2.0,
 )  # fmt: skip
-_QUICK_CHOICE = {"users": 24, "days": 45, "places": 25, "at_least": 10}
-
-
+_QUICK_CITY, _QUICK_CHOICE = {"users": 24, "days": 45}, {"places": 25, "at_least": 10}
 _DATA, _PEOPLE, _LEVELS = "The data", "People and places", "Levels and dilations"
 
 
 @command
 def reproduce(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FOLDER", help="A new folder, or that of a stopped run.",
-            rich_help_panel="Output",
-        ),
-    ],
-    dataset: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="The traces: " + ", ".join(DATASETS) + ".",
-            autocompletion=one_of(DATASETS), rich_help_panel=_DATA,
-        ),
-    ] = "synthetic",
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="The folder of GeoLife or T-Drive.", rich_help_panel=_DATA
-        ),
-    ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="A small version: fewer people, places and levels.",
-            rich_help_panel=_DATA,
-        ),
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(help="The seed of the city, the taxis and the draws.",
-                          rich_help_panel=_DATA)
-    ] = 0,
-    no_cache: Annotated[
-        bool,
-        typer.Option(
-            "--no-cache", help="Do not keep counts of the traces for the next run.",
-            rich_help_panel=_DATA,
-        ),
-    ] = False,
-    users: Annotated[
-        int | None,
-        typer.Option(
-            help="People of the synthetic city, or taxis drawn. If not given: 5% of the taxis.",
-            rich_help_panel=_PEOPLE,
-        ),
-    ] = None,
-    days: Annotated[
-        int | None, typer.Option(help="Days of the synthetic city.", rich_help_panel=_PEOPLE)
-    ] = None,
-    places: Annotated[
-        int | None, typer.Option(help="How many places.", rich_help_panel=_PEOPLE)
-    ] = None,
-    cell: Annotated[
-        str, typer.Option(metavar="SIZE", help="Size of the cells.", rich_help_panel=_PEOPLE)
-    ] = "658m x 712m",
-    at_least: Annotated[
-        int | None,
-        typer.Option(help="A person needs so many points in every period.",
-                     rich_help_panel=_PEOPLE),
-    ] = None,
-    top: Annotated[
-        int | None,
-        typer.Option(help="So many regions of each person count for the score.",
-                     rich_help_panel=_PEOPLE),
-    ] = None,
-    window: Annotated[
-        int | None,
-        typer.Option(help="Use the so many days in a row with the most traces.",
-                     rich_help_panel=_PEOPLE),
-    ] = None,
-    periods: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Periods of the day, like morning=7-12,night=19-7.",
-            rich_help_panel=_PEOPLE,
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float, typer.Option(help="Level of the comparison, per km.", rich_help_panel=_LEVELS)
-    ] = 1.07,
-    dilation: Annotated[
-        float, typer.Option(help="Dilation of the comparison.", rich_help_panel=_LEVELS)
-    ] = 1.05,
-    epsilons: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Levels of Figure 4, like 0.5,1.07,2.", rich_help_panel=_LEVELS
-        ),
-    ] = None,
-    dilations: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Dilations of Figure 5, like 1,1.05,1.1.",
-            rich_help_panel=_LEVELS,
-        ),
-    ] = None,
-    table_dilations: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Dilations of Table 1, like 1,1.1,1.5.", rich_help_panel=_LEVELS
-        ),
-    ] = None,
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Numbers of places of Table 1, like 50,75.",
-            rich_help_panel=_LEVELS,
-        ),
-    ] = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", help="For each entry of Table 1.", rich_help_panel=_LEVELS
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    output: Path = output_option("A new folder, or that of a stopped run.", "FOLDER"),
+    dataset: str = option(
+        "synthetic", f"The traces: {', '.join(DATASETS)}.", _DATA, "NAME", choices=DATASETS
+    ),
+    data: Path | None = option(None, "The folder of GeoLife or T-Drive.", _DATA, "FOLDER"),
+    quick: bool = flag("--quick", "A small version: fewer people, places and levels.", _DATA),
+    seed: int = option(0, "The seed of the city, the taxis and the draws.", _DATA),
+    no_cache: bool = flag(
+        "--no-cache", "Do not keep counts of the traces for the next run.", _DATA
+    ),
+    users: int | None = option(
+        None,
+        "People of the synthetic city, or taxis drawn. If not given: 5% of the taxis.",
+        _PEOPLE,
+    ),
+    days: int | None = option(None, "Days of the synthetic city.", _PEOPLE),
+    places: int | None = option(None, "How many places.", _PEOPLE),
+    cell: str = option("658m x 712m", "Size of the cells.", _PEOPLE, "SIZE"),
+    at_least: int | None = option(None, "A person needs so many points in every period.", _PEOPLE),
+    top: int | None = option(None, "So many regions of each person count for the score.", _PEOPLE),
+    window: int | None = option(
+        None, "Use the so many days in a row with the most traces.", _PEOPLE
+    ),
+    periods: str | None = option(
+        None, "Periods of the day, like morning=7-12,night=19-7.", _PEOPLE, "LIST"
+    ),
+    epsilon: float = option(1.07, "Level of the comparison, per km.", _LEVELS),
+    dilation: float = option(1.05, "Dilation of the comparison.", _LEVELS),
+    epsilons: str | None = option(None, "Levels of Figure 4, like 0.5,1.07,2.", _LEVELS, "LIST"),
+    dilations: str | None = option(
+        None, "Dilations of Figure 5, like 1,1.05,1.1.", _LEVELS, "LIST"
+    ),
+    table_dilations: str | None = option(
+        None, "Dilations of Table 1, like 1,1.1,1.5.", _LEVELS, "LIST"
+    ),
+    sizes: str | None = option(None, "Numbers of places of Table 1, like 50,75.", _LEVELS, "LIST"),
+    time_limit: float | None = option(None, "For each entry of Table 1.", _LEVELS, "SECONDS"),
+    as_json: bool = AS_JSON,
+) -> Facts:
     """Run the paper's evaluation: rows, figures, a report.
 
     A stopped run continues where it was. Without data, the people are made up.
@@ -175,8 +94,7 @@ def reproduce(
             choice, cache=None if no_cache else cache_folder(),
             progress=lambda done, all_, rows: tell(f"{rows:,} rows", done / all_),
         )  # fmt: skip
-    for step in people.cohort.steps:
-        say(f"{step.users:>8,} people {step.points:>12,} points  {step.name}")
+    say_steps(people.cohort.steps)
     expected = expected_seconds(people, design)
     say(
         f"Evaluating {len(people.cohort.users):,} people on {len(people.cohort.places):,} places "
@@ -192,16 +110,13 @@ def reproduce(
         say(f"{'holds' if claim.holds else 'does not hold here'}: {claim.name} ({claim.detail})")
     seconds = time.perf_counter() - start
     say(f"Wrote {output / 'report.html'} and {len(made.files) - 1} files in {seconds:.0f} s.")
-    if as_json:
-        emit(
-            {
-                "report": str(output / "report.html"),
-                "files": [str(file) for file in made.files],
-                "people": len(people.cohort.users),
-                "claims": [vars(claim) for claim in made.claims],
-                "seconds": seconds,
-            }
-        )
+    return {
+        "report": str(output / "report.html"),
+        "files": [str(file) for file in made.files],
+        "people": len(people.cohort.users),
+        "claims": [vars(claim) for claim in made.claims],
+        "seconds": seconds,
+    }
 
 
 def _design(
@@ -210,26 +125,24 @@ def _design(
     time_limit: float | None,
 ) -> Design:  # fmt: skip
     """Return what is evaluated; what was not given is the paper's, or the quick version's."""
-    design = replace(
-        _QUICK if quick else Design(), epsilon=as_epsilon(epsilon), seed=as_whole("seed", seed, 0),
-        dilation=_at_least_one("dilation", dilation),
-    )  # fmt: skip
+    given: dict[str, Any] = {
+        "epsilon": as_epsilon(epsilon), "seed": as_whole("seed", seed, 0),
+        "dilation": _at_least_one("dilation", dilation),
+    }  # fmt: skip
     if epsilons is not None:
-        levels = tuple(sorted(as_epsilon(level) for level in _numbers("epsilons", epsilons)))
-        design = replace(design, epsilons=levels)
+        given["epsilons"] = tuple(map(as_epsilon, _numbers("epsilons", epsilons)))
     if dilations is not None:
-        design = replace(design, dilations=_dilations("dilations", dilations))
+        given["dilations"] = _dilations("dilations", dilations)
     if table_dilations is not None:
-        ways = _dilations("table-dilations", table_dilations)
-        design = replace(design, table_dilations=ways)
+        given["table_dilations"] = _dilations("table-dilations", table_dilations)
     if sizes is not None:
         counts = _numbers("sizes", sizes)
         if any(size != int(size) or size < 2 for size in counts):
             raise InputError(f"sizes must be whole numbers, at least 2, got {sizes!r}")
-        design = replace(design, sizes=tuple(sorted(int(size) for size in counts)))
+        given["sizes"] = tuple(map(int, counts))
     if time_limit is not None:
-        design = replace(design, time_limit_s=as_number("time-limit", time_limit, unit="seconds"))
-    return design
+        given["time_limit_s"] = as_number("time-limit", time_limit, unit="seconds")
+    return replace(_QUICK if quick else Design(), **given)
 
 
 def _choice(
@@ -242,17 +155,12 @@ def _choice(
         raise InputError(f"--days must go with --dataset synthetic: {dataset} has its own days")
     if dataset == "geolife" and counts["users"] is not None:
         raise InputError("--users must be left out with geolife: it has 182 people")
-    sides = [length_km(side, "cell") for side in cell.split("x")]
-    if len(sides) > 2:
-        raise InputError(f"cell must be like 500m or 658m x 712m, got {cell!r}")
-    choice = Choice(
-        dataset=dataset, data=data, seed=seed, cell_km=as_cell_km((sides[0], sides[-1]))
-    )
+    choice = Choice(dataset=dataset, data=data, seed=seed, cell_km=cell_of(cell))
     if periods is not None:
         choice = replace(choice, periods=_periods(periods))
-    small: dict[str, Any] = dict(_QUICK_CHOICE) if quick else {}
-    if quick and dataset != "synthetic":
-        small = {"places": 25, "at_least": 10}
+    small: dict[str, Any] = {}
+    if quick:
+        small = _QUICK_CITY | _QUICK_CHOICE if dataset == "synthetic" else _QUICK_CHOICE
     given = {name: value for name, value in counts.items() if value is not None}
     for name, value in given.items():
         as_whole(name.replace("_", "-"), value, 2 if name == "places" else 1)
@@ -260,11 +168,10 @@ def _choice(
 
 
 def _dilations(name: str, text: str) -> tuple[float, ...]:
-    return tuple(sorted(_at_least_one(name, value) for value in _numbers(name, text)))
+    return tuple(_at_least_one(name, value) for value in _numbers(name, text))
 
 
 def _about(seconds: float) -> str:
-    """Write a rough time for people."""
     for size, unit in ((3600, "hours"), (60, "minutes")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -272,8 +179,9 @@ def _about(seconds: float) -> str:
 
 
 def _numbers(name: str, text: str) -> list[float]:
+    """Read numbers with commas between, and sort them."""
     try:
-        found = [float(part) for part in text.split(",")]
+        found = sorted(float(part) for part in text.split(","))
     except ValueError:
         found = []
     if not found or len(set(found)) < len(found) or not all(map(math.isfinite, found)):

@@ -7,15 +7,16 @@ import re
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from whereish.cli.completion import one_of
-from whereish.cli.console import command, emit, say
+from whereish.cli.console import Facts, command, emit, say
+from whereish.cli.options import AS_JSON, CLUSTER_HELP, argument, flag, option
 from whereish.errors import InputError
 from whereish.places.validation import as_number, as_whole
 from whereish.service.limits import Limits
+from whereish.service.logs import LEVELS, start_logging
 from whereish.service.settings import (
     DATABASE_VARIABLE,
     SECRET_VARIABLE,
@@ -25,23 +26,12 @@ from whereish.service.settings import (
     private_folder,
 )
 
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER", help="Jobs and keys. If not given: ~/.local/share/whereish.",
-        rich_help_panel="Data",
-    ),
-]  # fmt: skip
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL", envvar=DATABASE_VARIABLE, show_envvar=True,
-        help="Use PostgreSQL.", rich_help_panel="Data",
-    ),
-]  # fmt: skip
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+_LISTEN, _DATA, _SOLVE, _LIMITS, _PAGE = "Address", "Data", "Solving", "Limits", "The page"
+_FOLDER = option(None, "Jobs and keys. If not given: ~/.local/share/whereish.", _DATA, "FOLDER")
+_DATABASE = option(
+    None, "Use PostgreSQL.", _DATA, "URL", envvar=DATABASE_VARIABLE, show_envvar=True
+)
 _DEFAULT = Limits()
-_LISTEN, _SOLVE, _LIMITS, _PAGE = "Address", "Solving", "Limits", "The page"
 
 if TYPE_CHECKING:
     from whereish.service.auth.keys import Keys
@@ -51,106 +41,46 @@ keys_app = typer.Typer(no_args_is_help=True, help="Make, list and revoke the key
 
 @command
 def serve(
-    host: Annotated[
-        str, typer.Option(metavar="NAME", help="Listen here.", rich_help_panel=_LISTEN)
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(help="0 takes a free port.", rich_help_panel=_LISTEN)
-    ] = 8765,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Answer to this name, too, e.g. behind a proxy.",
-            rich_help_panel=_LISTEN,
-        ),
-    ] = None,
-    folder: Folder = None,
-    database: DatabaseUrl = None,
-    retention: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME", help="Keep finished jobs: 90m, 24h, 7d.", rich_help_panel="Data"
-        ),
-    ] = "24h",
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Solves at a time. If not given: all cores.", rich_help_panel=_SOLVE),
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Use a Ray cluster: auto, or HOST:PORT.",
-            rich_help_panel=_SOLVE,
-        ),
-    ] = None,
-    memory: Annotated[
-        float, typer.Option(metavar="GB", help="For each solve.", rich_help_panel=_SOLVE)
-    ] = _DEFAULT.memory_gb,
-    time_limit: Annotated[
-        float, typer.Option(metavar="SECONDS", help="For each solve.", rich_help_panel=_SOLVE)
-    ] = _DEFAULT.time_limit_s,
-    places: Annotated[
-        int, typer.Option(help="Places of a mechanism.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.places,
-    body: Annotated[
-        int, typer.Option(help="Bytes of a request.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.body_bytes,
-    queue: Annotated[
-        int, typer.Option(help="Jobs that wait.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.queue,
-    jobs: Annotated[
-        int, typer.Option(help="Jobs of one key.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.jobs_per_key,
-    rate: Annotated[
-        int, typer.Option(help="New jobs of one key in a minute.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.posts_per_minute,
-    reads: Annotated[
-        int, typer.Option(help="Other requests of one key in a second.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.reads_per_second,
-    streams: Annotated[
-        int, typer.Option(help="Open event streams of one key.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.streams_per_key,
-    connections: Annotated[
-        int | None,
-        typer.Option(help="Open connections (2000, or as the system).", rich_help_panel=_LIMITS),
-    ] = None,
-    connections_per_address: Annotated[
-        int | None,
-        typer.Option(
-            help="From one address (200; from this machine: any).",
-            rich_help_panel=_LIMITS,
-        ),
-    ] = None,
-    open_page: Annotated[
-        bool, typer.Option("--open", help="Open the page in a browser.", rich_help_panel=_PAGE)
-    ] = False,
-    tiles: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MAP", help="A .pmtiles file, or the address of tiles.",
-            rich_help_panel=_PAGE,
-        ),
-    ] = None,
-    tiles_credit: Annotated[
-        str,
-        typer.Option(help="Shown on the map: who made the tiles.", rich_help_panel=_PAGE,
-                     show_default=False),
-    ] = "",
-    log_level: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LEVEL", help="debug, info, warning or error.",
-            autocompletion=one_of(("debug", "info", "warning", "error")),
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    host: str = option("127.0.0.1", "Listen here.", _LISTEN, "NAME"),
+    port: int = option(8765, "0 takes a free port.", _LISTEN),
+    allow_host: list[str] | None = option(
+        None, "Answer to this name, too, e.g. behind a proxy.", _LISTEN, "NAME"
+    ),
+    folder: Path | None = _FOLDER,
+    database: str | None = _DATABASE,
+    retention: str = option("24h", "Keep finished jobs: 90m, 24h, 7d.", _DATA, "TIME"),
+    workers: int | None = option(None, "Solves at a time. If not given: all cores.", _SOLVE),
+    cluster: str | None = option(None, CLUSTER_HELP, _SOLVE, "ADDRESS"),
+    memory: float = option(_DEFAULT.memory_gb, "For each solve.", _SOLVE, "GB"),
+    time_limit: float = option(_DEFAULT.time_limit_s, "For each solve.", _SOLVE, "SECONDS"),
+    places: int = option(_DEFAULT.places, "Places of a mechanism.", _LIMITS),
+    body: int = option(_DEFAULT.body_bytes, "Bytes of a request.", _LIMITS),
+    queue: int = option(_DEFAULT.queue, "Jobs that wait.", _LIMITS),
+    jobs: int = option(_DEFAULT.jobs_per_key, "Jobs of one key.", _LIMITS),
+    rate: int = option(_DEFAULT.posts_per_minute, "New jobs of one key in a minute.", _LIMITS),
+    reads: int = option(
+        _DEFAULT.reads_per_second, "Other requests of one key in a second.", _LIMITS
+    ),
+    streams: int = option(_DEFAULT.streams_per_key, "Open event streams of one key.", _LIMITS),
+    connections: int | None = option(None, "Open connections (2000, or as the system).", _LIMITS),
+    connections_per_address: int | None = option(
+        None, "From one address (200; from this machine: any).", _LIMITS
+    ),
+    open_page: bool = flag("--open", "Open the page in a browser.", _PAGE),
+    tiles: str | None = option(None, "A .pmtiles file, or the address of tiles.", _PAGE, "MAP"),
+    tiles_credit: str = option(
+        "", "Shown on the map: who made the tiles.", _PAGE, show_default=False
+    ),
+    log_level: str | None = option(
+        None, "debug, info, warning or error.", None, "LEVEL", choices=LEVELS
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
     """Serve the HTTP API and the page, until Ctrl-C.
 
     Without keys it listens on this machine only. No endpoint takes a true location.
     """
     from whereish.service.http.server import serve as listen
-    from whereish.service.logs import LEVELS, start_logging
 
     level = log_level or ("warning" if sys.stderr.isatty() else "info")
     if level not in LEVELS:
@@ -160,16 +90,13 @@ def serve(
             "tiles must be a .pmtiles file, or an address like https://host/{z}/{x}/{y}.png, got "
             f"{tiles}"
         )
-    for flag, value in (
+    for name, given in (
         ("places", places), ("body", body), ("queue", queue), ("jobs", jobs), ("rate", rate),
-        ("reads", reads), ("streams", streams),
-    ):  # fmt: skip
-        as_whole(flag, value)
-    for flag, given in (
-        ("connections", connections), ("connections-per-address", connections_per_address),
+        ("reads", reads), ("streams", streams), ("connections", connections),
+        ("connections-per-address", connections_per_address),
     ):  # fmt: skip
         if given is not None:
-            as_whole(flag, given)
+            as_whole(name, given)
     as_number("memory", memory, unit="GB")
     as_number("time-limit", time_limit, unit="seconds")
     settings = Settings(
@@ -208,23 +135,24 @@ def serve(
 @keys_app.command("add")
 @command
 def add(
-    name: Annotated[str, typer.Argument(help="A name for the key.")],
-    folder: Folder = None,
-    database: DatabaseUrl = None,
-    as_json: AsJson = False,
-) -> None:
+    name: str = argument(None, "A name for the key."),
+    folder: Path | None = _FOLDER,
+    database: str | None = _DATABASE,
+    as_json: bool = AS_JSON,
+) -> Facts:
     """Make a key and show it once. Only a digest of it is stored."""
     made = _keys(folder, database).add(name)
-    if as_json:
-        emit({"name": name, "key": made})
-        return
-    say("This is the key. It cannot be shown again:")
-    sys.stdout.write(made + "\n")
+    if not as_json:
+        say("This is the key. It cannot be shown again:")
+        sys.stdout.write(made + "\n")
+    return {"name": name, "key": made}
 
 
 @keys_app.command("list")
 @command
-def list_(folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+def list_(
+    folder: Path | None = _FOLDER, database: str | None = _DATABASE, as_json: bool = AS_JSON
+) -> None:
     """List the keys with their names and dates."""
     found = _keys(folder, database, there=True).list()
     if as_json:
@@ -239,16 +167,15 @@ def list_(folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson =
 @keys_app.command("revoke")
 @command
 def revoke(
-    name: Annotated[str, typer.Argument(help="The key's name or id.")],
-    folder: Folder = None,
-    database: DatabaseUrl = None,
-    as_json: AsJson = False,
-) -> None:
+    name: str = argument(None, "The key's name or id."),
+    folder: Path | None = _FOLDER,
+    database: str | None = _DATABASE,
+    as_json: bool = AS_JSON,
+) -> Facts:
     """Revoke a key and delete its jobs. Servers refuse it within a second."""
     _keys(folder, database, there=True).revoke(name)
     say(f"{name} is revoked, and its jobs are deleted.")
-    if as_json:
-        emit({"revoked": name})
+    return {"revoked": name}
 
 
 def _are_tiles(given: str) -> bool:

@@ -6,47 +6,29 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from whereish.cli.console import command, emit, say
-from whereish.cli.options import AsJson
+from whereish.cli.console import Facts, command, say
+from whereish.cli.options import AS_JSON, argument, option, output_option
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
 from whereish.format import audit_bytes, digest_of, new_private_key, public_key_of, signed
+from whereish.format.mechanism_file import read_file
+
+_KEY = "The key"
 
 
 @command
 def sign(
-    source: Annotated[
-        Path | None,
-        typer.Argument(metavar="[MECHANISM]", help="The .whereish file of a mechanism."),
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Your private key: Ed25519, in a PEM file.",
-            rich_help_panel="The key",
-        ),
-    ] = None,
-    new_key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Make a private key first, in this new file.",
-            rich_help_panel="The key",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE",
-            help="The signed file. If not given, MECHANISM is replaced.",
-            rich_help_panel="Output",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    source: Path | None = argument("[MECHANISM]", "The .whereish file of a mechanism.", None),
+    key: Path | None = option(None, "Your private key: Ed25519, in a PEM file.", _KEY, "FILE"),
+    new_key: Path | None = option(
+        None, "Make a private key first, in this new file.", _KEY, "FILE"
+    ),
+    output: Path | None = output_option(
+        "The signed file. If not given, MECHANISM is replaced.", default=None
+    ),
+    as_json: bool = AS_JSON,
+) -> Facts:
     """Sign a mechanism: others can check that it is yours.
 
     It is audited first. Others check it with your public key: `whereish audit --key`, or
@@ -60,7 +42,7 @@ def sign(
         raise InputError("MECHANISM, the file to sign, must be given with --key")
     content = None
     if source is not None:
-        content = _bytes("mechanism", source)
+        _, content = read_file(source)
         audit_bytes(content)
         check_writable(output or source)
     if new_key is not None:
@@ -68,7 +50,7 @@ def sign(
         write_new(new_key, private)
         say(f"Wrote a private key to {new_key}. Only you can read it: keep it secret.")
     else:
-        private = _bytes("key", key or Path())
+        _, private = read_file(key or Path(), "key")
     public = public_key_of(private)
     told = {"public_key": public, "sha256": None, "output": None}
     if content is not None:
@@ -79,8 +61,7 @@ def sign(
         say(f"Signed {target}: sha256 {told['sha256']}.")
     say(f"Public key: {public}")
     say("Others check the file with it: whereish audit MECHANISM --key PUBLIC_KEY.")
-    if as_json:
-        emit(told)
+    return told
 
 
 def write_new(path: Path, content: bytes) -> None:
@@ -106,16 +87,5 @@ def public_key_from(text: str) -> str | bytes:
     """Read a public key from a file of that name; otherwise the text is the key."""
     with contextlib.suppress(OSError, ValueError):
         if Path(text).is_file():
-            return _bytes("key", Path(text))
+            return read_file(text, "key")[1]
     return text
-
-
-def _bytes(name: str, path: Path) -> bytes:
-    try:
-        if not path.is_file():
-            raise InputError(f"{name} must be a file that exists, got {path}")
-        return path.read_bytes()
-    except (OSError, ValueError) as wrong:
-        if isinstance(wrong, InputError):
-            raise
-        raise InputError(f"{name} {path} cannot be read") from None

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 import whereish as wh
-from whereish.cli.console import command, emit, say, waiting
-from whereish.cli.options import AsJson, Normalise, ProfileFile
+from whereish.cli.console import Facts, command, say, waiting
+from whereish.cli.options import AS_JSON, BUILT, NORMALISE, PROFILE, option, output_option
 from whereish.cli.presentation import say_profile
 from whereish.cli.reading import read_who
 from whereish.errors import InputError
@@ -21,24 +18,14 @@ from whereish.programs import check_dilation, least_loss_size
 
 @command
 def spanner(
-    profile: ProfileFile,
-    dilation: Annotated[
-        float,
-        typer.Option(
-            help="A path may be this many times longer than the distance; at least 1.",
-            rich_help_panel="How it is built",
-        ),
-    ],
-    normalise: Normalise = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the edges (.csv) or a picture.",
-            rich_help_panel="Output",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    profile: Path = PROFILE,
+    dilation: float = option(
+        ..., "A path may be this many times longer than the distance; at least 1.", BUILT
+    ),
+    normalise: bool = NORMALISE,
+    output: Path | None = output_option("Write the edges (.csv) or a picture.", default=None),
+    as_json: bool = AS_JSON,
+) -> Facts:
     """Build a spanner: fewer constraints, slightly more loss.
 
     It is the greedy spanner that `whereish build --dilation` uses.
@@ -64,33 +51,23 @@ def spanner(
         f"{found.requested:g}), and {found.mean_dilation:.4f} times on average."
     )
     say(f"A build with it has {size.constraints:,} constraints instead of {full.constraints:,}.")
+    lengths = found.lengths.tolist()
+    edges = [[int(a), int(b), km] for (a, b), km in zip(found.edges, lengths, strict=True)]
     if output is not None:
-        _write(output, who, found)
+        if output.suffix.lower() == ".csv":
+            lines = ["from,to,length_km", *(f"{a},{b},{km!r}" for a, b, km in edges)]
+            write_whole(output, ("\n".join(lines) + "\n").encode())
+        else:
+            draw_profile(who, output, found)
         say(f"Wrote {output}")
-    if as_json:
-        emit(
-            {
-                "edges": len(found.edges),
-                "dilation": found.dilation,
-                "requested_dilation": found.requested,
-                "mean_dilation": found.mean_dilation,
-                "seconds": seconds,
-                "constraints": size.constraints,
-                "variables": size.variables,
-                "constraints_all_pairs": full.constraints,
-                "pairs": [[a, b, length] for (a, b), length in _edge_rows(found)],
-            }
-        )
-
-
-def _write(output: Path, who: wh.Profile, found: wh.Spanner) -> None:
-    if output.suffix.lower() != ".csv":
-        draw_profile(who, output, found)
-        return
-    lines = [f"{a},{b},{length!r}" for (a, b), length in _edge_rows(found)]
-    write_whole(output, ("\n".join(["from,to,length_km", *lines]) + "\n").encode())
-
-
-def _edge_rows(found: wh.Spanner) -> list[tuple[tuple[int, int], float]]:
-    pairs = [(int(a), int(b)) for a, b in found.edges]
-    return list(zip(pairs, found.lengths.tolist(), strict=True))
+    return {
+        "edges": len(found.edges),
+        "dilation": found.dilation,
+        "requested_dilation": found.requested,
+        "mean_dilation": found.mean_dilation,
+        "seconds": seconds,
+        "constraints": size.constraints,
+        "variables": size.variables,
+        "constraints_all_pairs": full.constraints,
+        "pairs": edges,
+    }

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 import whereish as wh
-from whereish.cli.completion import one_of
-from whereish.cli.console import command, emit, say, waiting
-from whereish.cli.options import AsJson
+from whereish.cli.console import Facts, command, say, waiting
+from whereish.cli.options import AS_JSON, OUTPUT, flag, option, output_option
 from whereish.errors import InputError
 
 FORMATS = ("geolife", "parquet", "t-drive")
@@ -19,39 +15,19 @@ _CITY = "The city"
 
 @command
 def synthetic_city(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="PATH", help="A new folder; for parquet, a file.",
-            rich_help_panel="Output",
-        ),
-    ],
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format", metavar="|".join(FORMATS), help="The format of the traces.",
-            autocompletion=one_of(FORMATS), rich_help_panel="Output",
-        ),
-    ] = "geolife",
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Replace a file that exists. A folder is never replaced.",
-            rich_help_panel="Output",
-        ),
-    ] = False,
-    users: Annotated[int, typer.Option(help="How many people.", rich_help_panel=_CITY)] = 100,
-    days: Annotated[
-        int, typer.Option(help="How many days of each person.", rich_help_panel=_CITY)
-    ] = 90,
-    every: Annotated[
-        int, typer.Option(help="Seconds between two points of a trace.", rich_help_panel=_CITY)
-    ] = 30,
-    seed: Annotated[
-        int, typer.Option(help="Which city.", rich_help_panel=_CITY)
-    ] = 0,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+    output: Path = output_option("A new folder; for parquet, a file.", "PATH"),
+    form: str = option(
+        "geolife", "The format of the traces.", OUTPUT, None, "--format", choices=FORMATS
+    ),
+    force: bool = flag(
+        "--force", "Replace a file that exists. A folder is never replaced.", OUTPUT
+    ),
+    users: int = option(100, "How many people.", _CITY),
+    days: int = option(90, "How many days of each person.", _CITY),
+    every: int = option(30, "Seconds between two points of a trace.", _CITY),
+    seed: int = option(0, "Which city.", _CITY),
+    as_json: bool = AS_JSON,
+) -> Facts:
     """Write the traces of made-up people, to try things out on.
 
     They live in Paris. The same seed makes the same people.
@@ -73,5 +49,4 @@ def synthetic_city(
         f"Next: whereish profile {output} --group users --zone {made.zone} "
         f"--area {south},{west},{north},{east} -o profiles"
     )
-    if as_json:
-        emit({"output": str(output), "area": made.area, "zone": made.zone, "seed": seed})
+    return {"output": str(output), "area": made.area, "zone": made.zone, "seed": seed}

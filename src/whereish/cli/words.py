@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number
@@ -53,14 +52,3 @@ def saved(loss: float, other: float) -> str:
     if ratio > 2.1:
         return f"{ratio:.1f} times closer" if ratio < 1000 else "far closer"
     return f"{1 - loss / other:.0%} closer"
-
-
-def plain(value: Any) -> Any:
-    """Make a value fit for strict JSON: numpy numbers become Python's, infinities become None."""
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    return value

@@ -5,12 +5,4 @@ from whereish.device.ledger_file import PERIODS
 from whereish.device.reporter import Report, Reporter
 from whereish.device.tables import Obfuscated, obfuscate_table
 
-__all__ = [
-    "PERIODS",
-    "Entry",
-    "Ledger",
-    "Obfuscated",
-    "Report",
-    "Reporter",
-    "obfuscate_table",
-]
+__all__ = ["PERIODS", "Entry", "Ledger", "Obfuscated", "Report", "Reporter", "obfuscate_table"]

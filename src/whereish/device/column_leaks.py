@@ -126,8 +126,7 @@ def _most_numbers(series: Any) -> int:
     if isinstance(kind, pl.Struct):
         return sum(_most_numbers(series.struct.field(name)) for name in series.struct.fields)
     if isinstance(kind, pl.List | pl.Array):
-        items = series if isinstance(kind, pl.List) else series.arr.to_list()
-        longest = int(items.list.len().max() or 0)
+        items, longest = _lists(series)
         return longest * _most_numbers(items.explode()) if longest else 0
     if kind == pl.Binary:
         series = series.bin.encode("hex")
@@ -136,12 +135,17 @@ def _most_numbers(series: Any) -> int:
     return int(series.cast(pl.String).str.count_matches(_NUMBER).max() or 0)
 
 
-def _items(series: Any) -> Iterator[Any]:
-    """Yield the first, second, ... items of a column of lists."""
+def _lists(series: Any) -> tuple[Any, int]:
+    """Return a column of lists or arrays as lists, and the length of the longest."""
     import polars as pl
 
     items = series if isinstance(series.dtype, pl.List) else series.arr.to_list()
-    longest = int(items.list.len().max() or 0)
+    return items, int(items.list.len().max() or 0)
+
+
+def _items(series: Any) -> Iterator[Any]:
+    """Yield the first, second, ... items of a column of lists."""
+    items, longest = _lists(series)
     for place in range(min(longest, _MOST_NUMBERS)):
         yield items.list.get(place, null_on_oob=True)
 
@@ -205,8 +209,7 @@ def _sort_keys(series: Any) -> Iterator[Array]:
         yield from _doubles(series)
         series = series.bin.encode("hex")
     if kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean:
-        plain = series if kind.is_numeric() else series.to_physical()
-        yield _floats(plain)
+        yield _floats(series if kind.is_numeric() else series.to_physical())
         return
     text = series.cast(pl.String)
     yield _floats(text.rank("dense"))
@@ -255,7 +258,7 @@ def _encoding(series: Any, points: Array) -> str | None:
         # Compared with a smaller tolerance: the number of a week is not a longitude.
         return _time_encoding(series, points)
     if isinstance(kind, pl.List | pl.Array):
-        items = series if isinstance(kind, pl.List) else series.arr.to_list()
+        items, _ = _lists(series)
         if items.dtype.inner.is_nested() or items.dtype.inner == pl.Binary:
             found = (_encoding(item, points) for item in _items(items))
             return next((encoding for encoding in found if encoding), None)
@@ -289,11 +292,9 @@ def _time_encoding(series: Any, points: Array) -> str | None:
         return None
     written = series.to_physical() if isinstance(series.dtype, pl.Duration) else series
     physical = _floats(series.to_physical())[known, None]
-    if _are_coordinates(written.cast(pl.String), known, points) or _match(
-        physical, points[known], _SCALES, _NEAR / 100
-    ):
-        return "a coordinate"
-    return None
+    read = _are_coordinates(written.cast(pl.String), known, points)
+    found = read or _match(physical, points[known], _SCALES, _NEAR / 100)
+    return "a coordinate" if found else None
 
 
 def _are_coordinates(text: Any, known: Any, points: Array) -> bool:

@@ -15,7 +15,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from whereish.device.ledger_file import PERIODS, LedgerTransaction, Terms
 from whereish.device.ledger_key import RECOVERY, LedgerKey
 from whereish.errors import BudgetError, FormatError, InputError, described
 from whereish.places import as_number
+from whereish.units import utc
 
 _NO_BUDGET = (
     "budget must be given for a new ledger, got none: give it as new places per period, like "
@@ -153,14 +153,9 @@ class Ledger:
                 ledger.commit(period, cost, (mechanism, place), output)
             left = charges.left(period)
             return Entry(
-                output,
-                fresh,
-                cost if fresh else 0.0,
-                float(charges.budget - left),
-                self.budget,
-                left // price,
-                (period + 1) * self.period_s,
-            )
+                output, fresh, cost if fresh else 0.0, float(charges.budget - left), self.budget,
+                left // price, (period + 1) * self.period_s,
+            )  # fmt: skip
 
     def spent(self, now: float) -> float:
         """Return the epsilon that has been spent in the period of this time."""
@@ -307,7 +302,4 @@ def _time(now: Any) -> float:
 
 def _when(period: int, period_s: float) -> str:
     """Describe the end of a period, in UTC."""
-    with contextlib.suppress(ValueError, OverflowError, OSError):
-        end = datetime.fromtimestamp((period + 1) * period_s, UTC)
-        return f"which ends {end:%Y-%m-%d %H:%M} UTC"
-    return "which ends far from now"
+    return f"which ends {utc((period + 1) * period_s) or 'far from now'}"

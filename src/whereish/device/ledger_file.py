@@ -162,15 +162,11 @@ class LedgerTransaction:
         sticky = self._rows("sticky", "ORDER BY period, mechanism, place")
         (state,) = self._rows("state", "", self._macs())
         self._number, current = int(state[0]), state[1]
-        self.charges = Charges(
-            self.terms.budget,
-            self.terms.period_s,
-            {
-                period: Charge(Fraction(epsilon), Fraction(carried), reports)
-                for period, epsilon, carried, reports in spent
-            },
-            current,
-        )
+        rows = {
+            period: Charge(Fraction(epsilon), Fraction(carried), reports)
+            for period, epsilon, carried, reports in spent
+        }
+        self.charges = Charges(self.terms.budget, self.terms.period_s, rows, current)
         self.sticky = {
             (mechanism, place): output
             for period, mechanism, place, output in sticky
@@ -180,7 +176,8 @@ class LedgerTransaction:
     def _write(self) -> None:
         """Write the changed rows and their MACs."""
         for period in sorted(self.charges.changed):
-            self._put("spent", _spent_row(period, self.charges.rows[period]))
+            row = self.charges.rows[period]
+            self._put("spent", (period, str(row.epsilon), str(row.carried), row.reports))
         self.charges.changed.clear()
         self._file.execute("DELETE FROM sticky")
         for (mechanism, place), output in self.sticky.items():
@@ -275,7 +272,3 @@ class LedgerTransaction:
             f"ledger {self._path} was changed by something else than Whereish (table {table}), or "
             f"the key beside it belongs to another ledger. {RECOVERY}"
         )
-
-
-def _spent_row(period: int, charge: Charge) -> tuple[Any, ...]:
-    return period, str(charge.epsilon), str(charge.carried), charge.reports

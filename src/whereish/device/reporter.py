@@ -6,7 +6,6 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from whereish.errors import InputError, described
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import as_whole
 from whereish.release import OUTSIDE, check_outside, snap
+from whereish.units import utc
 
 
 @dataclass(frozen=True)
@@ -131,16 +131,10 @@ class Reporter:
         east, north = places.xy[entry.output].tolist()
         degrees = None if places.latlon is None else places.latlon[entry.output].tolist()
         return Report(
-            entry.output,
-            (east, north),
-            None if degrees is None else (degrees[0], degrees[1]),
-            entry.fresh,
-            entry.cost,
-            entry.spent,
-            entry.budget,
-            entry.new_places_left,
-            _utc(entry.period_ends),
-        )
+            entry.output, (east, north), None if degrees is None else (degrees[0], degrees[1]),
+            entry.fresh, entry.cost, entry.spent, entry.budget, entry.new_places_left,
+            utc(entry.period_ends, "%Y-%m-%dT%H:%M:%SZ") or "far from now",
+        )  # fmt: skip
 
 
 def _budget(
@@ -152,10 +146,3 @@ def _budget(
     if budget is not None:
         raise InputError("either budget or new_places must be given, got both")
     return as_whole("new_places", new_places, 1) * Fraction(repr(float(epsilon)))
-
-
-def _utc(seconds: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    except (ValueError, OverflowError, OSError):
-        return "far from now"

@@ -80,18 +80,18 @@ def choose(schema: Any, declared: Declared, pair: tuple[str, str]) -> Columns:
     """Decide about each column: one that the caller does not declare is left out."""
     import polars as pl
 
-    for name in (declared.user, declared.time):
-        if name is not None and name not in schema:
+    named = [name for name in (declared.user, declared.time) if name is not None]
+    for name in named:
+        if name not in schema:
             raise InputError(
                 f"the table must have the column {_shown(name)}, got none of that name"
             )
-        if name is not None and name in pair:
+        if name in pair:
             raise InputError(
                 f"column {name} is replaced: it cannot be the column of users or times as well"
             )
-        if name is not None and schema[name].is_nested():
+        if schema[name].is_nested():
             raise InputError(f"column {_shown(name)} must hold one value a row, for users or times")
-    named = [name for name in (declared.user, declared.time) if name is not None]
     left = _listed(schema, declared.drop, [*pair, *named])
     others = [name for name in schema if name not in (*pair, *named, *left)]
     anyway = _listed(schema, declared.keep_anyway, [*pair, *named, *left], others)
@@ -104,23 +104,13 @@ def choose(schema: Any, declared: Declared, pair: tuple[str, str]) -> Columns:
         elif name in (*named, *anyway, *checked):
             # As text: a file with categories would hold those of rows that are left out.
             kinds[name] = pl.String() if isinstance(kind, pl.Categorical | pl.Enum) else kind
+    usual = [
+        n for n, kind in schema.items() if n.strip().lower() in _USERS and not kind.is_nested()
+    ]
     return Columns(
-        pair,
-        kinds,
-        tuple(name for name in schema if name not in kinds),
-        tuple(named),
-        tuple(checked),
-        tuple(anyway),
-        declared.user or _usual_user(schema),
-    )
-
-
-def _usual_user(schema: Any) -> str | None:
-    """Return a column with a usual name of a column of users; None if there is none."""
-    for name, kind in schema.items():
-        if name.strip().lower() in _USERS and not kind.is_nested():
-            return str(name)
-    return None
+        pair, kinds, tuple(name for name in schema if name not in kinds), tuple(named),
+        tuple(checked), tuple(anyway), declared.user or next(iter(usual), None),
+    )  # fmt: skip
 
 
 def _listed(
@@ -147,9 +137,7 @@ def _shown(name: Any) -> str:
 
 def find_pair(schema: Any, declared: Declared, mechanism: Mechanism, text: bool) -> tuple[str, str]:
     """Return the two columns of coordinates: the declared ones, or two with usual names."""
-    lower: dict[str, str] = {}
-    for name in schema:
-        lower.setdefault(name.strip().lower(), name)
+    lower = {name.strip().lower(): name for name in reversed(list(schema))}  # the first counts
     earth = mechanism.inputs.plane is not None
     found: Any = declared.pair
     for first, second in _NAMES["latlon" if earth else "xy"] if found is None else ():

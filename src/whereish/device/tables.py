@@ -88,29 +88,22 @@ def obfuscate_table(
         raise InputError(f"shuffle must be True, False or None, got {described(shuffle)}")
     from_file, to_file = _files(source, target)
     declared = Declared(columns, user, time, keep, keep_anyway, drop)
-    table, chosen, size = _opened(from_file, declared, mechanism)
+    with _polars_errors(f"{from_file} cannot be read"):
+        table = scan(from_file)
+        schema = table.collect_schema()
+        pair = find_pair(schema, declared, mechanism, from_file.suffix.lower() == ".csv")
+        chosen = choose(schema, declared, pair)
+        size = size_of(table, from_file, chosen)
     rows = RowObfuscator(mechanism, chosen, outside, progress)
     pipeline = _Pipeline(table, rows, size, to_file, time, shuffle)
-    with _polars_errors(from_file):
+    with _polars_errors(
+        f"{from_file} cannot be obfuscated: a row is not as the others are, or it cannot be written"
+    ):
         return rows.summary(pipeline.run())
 
 
-def _opened(file: Path, declared: Declared, mechanism: Mechanism) -> tuple[Any, Columns, int]:
-    """Return the table, the treatment of its columns, and about its size in bytes."""
-    import polars as pl
-
-    try:
-        table = scan(file)
-        schema = table.collect_schema()
-        pair = find_pair(schema, declared, mechanism, file.suffix.lower() == ".csv")
-        chosen = choose(schema, declared, pair)
-        return table, chosen, size_of(table, file, chosen)
-    except (pl.exceptions.PolarsError, OSError) as wrong:
-        raise FormatError(f"{file} cannot be read ({type(wrong).__name__})") from None
-
-
 @contextlib.contextmanager
-def _polars_errors(file: Path) -> Iterator[None]:
+def _polars_errors(problem: str) -> Iterator[None]:
     """Turn the errors of polars into FormatError without their text, which may hold a row."""
     import polars as pl
 
@@ -122,10 +115,7 @@ def _polars_errors(file: Path) -> Iterator[None]:
         for cause in (wrong, wrong.__cause__, wrong.__context__):
             if isinstance(cause, WhereishError):
                 raise cause from None
-        raise FormatError(
-            f"{file} cannot be obfuscated: a row is not as the others are, or it cannot be "
-            f"written ({type(wrong).__name__})"
-        ) from None
+        raise FormatError(f"{problem} ({type(wrong).__name__})") from None
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from whereish.format.audit import audit_bytes, audit_file
 from whereish.format.certificate import TELLS_PRIOR, certify
-from whereish.format.container import digest_of, pack, parse_object, unpack
+from whereish.format.container import digest_of, pack, unpack
 from whereish.format.mechanism_file import (
     SUFFIX,
     is_mechanism_file,
@@ -11,32 +11,10 @@ from whereish.format.mechanism_file import (
     save_mechanism,
     without_prior,
 )
-from whereish.format.signature import (
-    as_public_key,
-    check_signature,
-    new_private_key,
-    public_key_of,
-    signed,
-)
+from whereish.format.signature import new_private_key, public_key_of, signed
 
 __all__ = [
-    "SUFFIX",
-    "TELLS_PRIOR",
-    "as_public_key",
-    "audit_bytes",
-    "audit_file",
-    "certify",
-    "check_signature",
-    "digest_of",
-    "is_mechanism_file",
-    "load_mechanism",
-    "mechanism_bytes",
-    "new_private_key",
-    "pack",
-    "parse_object",
-    "public_key_of",
-    "save_mechanism",
-    "signed",
-    "unpack",
-    "without_prior",
-]
+    "SUFFIX", "TELLS_PRIOR", "audit_bytes", "audit_file", "certify", "digest_of",
+    "is_mechanism_file", "load_mechanism", "mechanism_bytes", "new_private_key", "pack",
+    "public_key_of", "save_mechanism", "signed", "unpack", "without_prior",
+]  # fmt: skip

@@ -44,19 +44,19 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
         computed from a prior.
     """
     prior = None if prior is None else as_prior(prior, len(mechanism.inputs))
-    released, build = mechanism.released, mechanism.build
-    if prior is None:
-        build = build.without_prior()
-    facts: dict[str, Any] = {
+    released, verdict = mechanism.released, mechanism.released.verdict
+    build = mechanism.build.without_prior() if prior is None else mechanism.build
+    worst_at = {"places": list(verdict.pair), "output": verdict.output} if verdict else None
+    return {
         "certified": mechanism.epsilon is not None,
         "epsilon": mechanism.epsilon,
         "epsilon_unit": None if mechanism.epsilon is None else mechanism.epsilon_unit,
-        "metric": _metric(mechanism),
+        "metric": None if mechanism.epsilon is None else metric_words(mechanism.is_per_km),
         "places": len(mechanism.inputs),
         "outputs": len(mechanism.outputs),
-        "ratios_checked": 0,
-        "worst_slack": None,
-        "worst_slack_at": None,
+        "ratios_checked": verdict.ratios if verdict else 0,
+        "worst_slack": verdict.slack if verdict else None,
+        "worst_slack_at": worst_at,
         "largest_snap_km": mechanism.inputs.largest_snap_km,
         "rounding_mix": float(released.mix),
         **losses(mechanism, prior),
@@ -77,12 +77,6 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
         },
         "guarantee": guarantee(mechanism),
     }
-    if released.verdict is not None:
-        verdict = released.verdict
-        facts["ratios_checked"] = verdict.ratios
-        facts["worst_slack"] = verdict.slack
-        facts["worst_slack_at"] = {"places": list(verdict.pair), "output": verdict.output}
-    return facts
 
 
 @functools.cache
@@ -135,7 +129,8 @@ def digest(prior: Array) -> str:
 def guarantee(mechanism: Mechanism) -> list[str]:
     """Return in words what is guaranteed, and what is not."""
     level = mechanism.epsilon
-    leak = [] if _knows_no_prior(mechanism.build.method) else [TELLS_PRIOR]
+    method = MECHANISMS.get(mechanism.build.method)
+    leak = [TELLS_PRIOR] if method is None or method.needs_prior else []
     if level is None:
         return [
             "This mechanism promises no epsilon: nothing limits what one report gives away.",
@@ -166,17 +161,8 @@ def guarantee(mechanism: Mechanism) -> list[str]:
     return words + leak
 
 
-def _metric(mechanism: Mechanism) -> str | None:
-    return None if mechanism.epsilon is None else metric_words(mechanism.limits.metric is None)
-
-
 def metric_words(per_km: bool) -> str:
     """Return in words which metric epsilon is for."""
     if per_km:
         return "Euclidean distance between the places in their plane, in km"
     return "given in the file, for every pair of places"
-
-
-def _knows_no_prior(method: str) -> bool:
-    """Return whether a mechanism is the same for every prior: so the registry says."""
-    return method in MECHANISMS and not MECHANISMS[method].needs_prior

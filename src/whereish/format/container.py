@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,11 +20,8 @@ from numpy.typing import NDArray
 
 from whereish.errors import FormatError, InputError
 
-_TYPES: dict[str, np.dtype[Any]] = {
-    "U64": np.dtype("<u8"),
-    "F64": np.dtype("<f8"),
-    "I32": np.dtype("<i4"),
-}
+_TYPES: dict[str, np.dtype[Any]]
+_TYPES = {"U64": np.dtype("<u8"), "F64": np.dtype("<f8"), "I32": np.dtype("<i4")}
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 _LONGEST_HEADER = 1 << 20
 _DIGEST = "sha256"
@@ -130,7 +128,7 @@ def parse_object(text: bytes | str) -> dict[str, Any]:
     except FormatError:
         raise
     except (ValueError, RecursionError):
-        raise FormatError("not a mechanism: it has no header that can be read") from None
+        header = None
     if not isinstance(header, dict):
         raise FormatError("not a mechanism: it has no header that can be read")
     return header
@@ -142,15 +140,13 @@ def _array(name: str, about: Any, data: bytes, start: int) -> tuple[NDArray[Any]
         dtype = _TYPES[kind]
         sizes = [size for size in shape if type(size) is int and 0 <= size < 2**32]
         first, end = offsets
-        plain = isinstance(about, dict) and type(first) is int and type(end) is int
+        fine = isinstance(about, dict) and type(first) is int and type(end) is int
+        fine = fine and len(about) == 3 and len(sizes) == len(shape) and 1 <= len(sizes) <= 2
     except (KeyError, TypeError, ValueError):
-        raise FormatError(f"the array {name[:40]!r} is not described as it must be") from None
-    if not plain or len(about) != 3 or len(sizes) != len(shape) or not 1 <= len(sizes) <= 2:
+        fine = False
+    if not fine:
         raise FormatError(f"the array {name[:40]!r} is not described as it must be")
-    count = 1
-    for size in sizes:
-        count *= size
+    count = math.prod(sizes)
     if first != start or end != start + count * dtype.itemsize or end > len(data):
         raise FormatError(f"the array {name[:40]!r} is not where it must be in the file")
-    array = np.frombuffer(data, dtype, count, start).reshape(sizes)
-    return array, end
+    return np.frombuffer(data, dtype, count, start).reshape(sizes), end

@@ -36,18 +36,10 @@ _BUILD_TEXTS = ("method", "solver", "form", "stopped")
 _HEADER_TEXTS = {"format", "version", "mechanism", "certificate", "signature", "signer"}
 _PROOF = ("proof_output", "proof_left", "proof_right", "proof_value")
 _ARRAYS = {
-    "counts": "u8",
-    "inputs": "f8",
-    "outputs": "f8",
-    "inputs_latlon": "f8",
-    "outputs_latlon": "f8",
-    "metric": "f8",
-    "prior": "f8",
-    "proof_output": "i4",
-    "proof_left": "i4",
-    "proof_right": "i4",
-    "proof_value": "f8",
-}
+    "counts": "u8", "inputs": "f8", "outputs": "f8", "inputs_latlon": "f8", "outputs_latlon": "f8",
+    "metric": "f8", "prior": "f8",
+    "proof_output": "i4", "proof_left": "i4", "proof_right": "i4", "proof_value": "f8",
+}  # fmt: skip
 
 
 def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | None = None) -> None:
@@ -199,22 +191,22 @@ class Contents:
         )  # fmt: skip
 
 
-def read_file(path: str | Path) -> tuple[Path, bytes]:
-    """Return the name of a file and its bytes."""
+def read_file(path: str | Path, name: str = "mechanism") -> tuple[Path, bytes]:
+    """Return the path of a file and its bytes; errors name what it should be."""
     if not isinstance(path, str | Path):
-        raise InputError(f"mechanism must be the name of a file, got {described(path)}")
+        raise InputError(f"{name} must be the name of a file, got {described(path)}")
     file = Path(path)
     try:
         if not file.is_file():
-            raise InputError(f"mechanism must be a file that exists, got {file}")
+            raise InputError(f"{name} must be a file that exists, got {file}")
         if file.stat().st_size > _MOST_BYTES:
-            raise FormatError(f"{file} is too large to be a mechanism")
+            raise FormatError(f"{file} is too large to be a {name}")
         content = file.read_bytes()
     except (OSError, ValueError) as wrong:
         if isinstance(wrong, InputError):
             raise
         said = getattr(wrong, "strerror", None) or wrong
-        raise InputError(f"mechanism {file} cannot be read: {said}") from None
+        raise InputError(f"{name} {file} cannot be read: {said}") from None
     return file, content
 
 
@@ -303,10 +295,7 @@ def _json(value: Any) -> str:
 
 def _frame(places: Places) -> dict[str, Any]:
     plane = places.plane
-    return {
-        "plane": None if plane is None else [plane.lat, plane.lon],
-        "cell_km": places.cell_km,
-    }
+    return {"plane": None if plane is None else [plane.lat, plane.lon], "cell_km": places.cell_km}
 
 
 def _places(name: str, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> Places:
@@ -345,8 +334,7 @@ def _same_places(one: Places, other: Places) -> bool:
 def _build(facts: dict[str, Any]) -> Build:
     known = {field.name for field in fields(Build)}
     build = {name: value for name, value in facts.items() if name in known}
-    notes = build.get("notes")
-    notes = [] if notes is None else notes
+    notes = [] if build.get("notes") is None else build["notes"]
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise FormatError("build.notes must be texts")
     build["notes"] = tuple(notes)

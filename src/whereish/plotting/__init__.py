@@ -7,13 +7,5 @@ from whereish.plotting.pictures import (
     draw_profile,
     picture_kind,
 )
-from whereish.units import km
 
-__all__ = [
-    "KINDS",
-    "draw_comparison",
-    "draw_mechanism",
-    "draw_profile",
-    "km",
-    "picture_kind",
-]
+__all__ = ["KINDS", "draw_comparison", "draw_mechanism", "draw_profile", "picture_kind"]

@@ -13,7 +13,7 @@ from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
 from whereish.measures import quality_loss
 from whereish.mechanisms import Mechanism
-from whereish.places import Array, LocalPlane, Places
+from whereish.places import Array, LocalPlane
 from whereish.profiles import Profile
 from whereish.programs import Spanner
 from whereish.units import km
@@ -37,8 +37,7 @@ def picture_kind(path: str | Path) -> str:
 
 def draw_profile(profile: Profile, path: str | Path, spanner: Spanner | None = None) -> None:
     """Draw the prior and, if there is one, a spanner beside it."""
-    panels = 1 if spanner is None else 2
-    figure, axes = _panels(profile, panels, path)
+    figure, axes = _panels(profile, 1 if spanner is None else 2, path)
     _draw_prior(axes[0], profile)
     if spanner is not None:
         _draw_spanner(axes[1], profile, spanner)
@@ -68,14 +67,11 @@ def draw_mechanism(
         raise InputError(f"place must be from 0 to {count - 1}, got {chosen}")
     panels = 1 + (spanner is not None) + prior_known
     figure, axes = _panels(profile, panels, path)
-    at = 0
     if prior_known:
-        _draw_prior(axes[at], profile)
-        at += 1
+        _draw_prior(axes[0], profile)
     if spanner is not None:
-        _draw_spanner(axes[at], profile, spanner)
-        at += 1
-    _draw_reports(axes[at], profile, mechanism, chosen, prior_known)
+        _draw_spanner(axes[-2], profile, spanner)
+    _draw_reports(axes[-1], profile, mechanism, chosen, prior_known)
     _finish(figure, path)
 
 
@@ -91,9 +87,7 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
     axis.invert_yaxis()
     axis.set_xlim(0, max(losses) * 1.15)
     axis.set_xlabel("how far off a report is on average (km)", color=_INK)
-    axis.set_title(
-        f"The same privacy (epsilon {epsilon:.3g} per km), less lost", loc="left", color=_INK
-    )
+    axis.set_title(f"The same privacy (epsilon {epsilon:.3g} per km), less lost", loc="left")
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
     axis.tick_params(length=0)
@@ -101,9 +95,8 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
 
 
 def _draw_prior(axis: Any, profile: Profile) -> None:
-    shares = profile.prior
-    _draw_values(axis, profile, profile.places, shares, _PRIOR_MAP, "probability")
-    axis.set_title("Where the person is: the prior", loc="left", color=_INK, fontsize=11)
+    _draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability")
+    _title(axis, "Where the person is: the prior")
 
 
 def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
@@ -119,11 +112,8 @@ def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
                 zorder=5, bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"},
             )  # fmt: skip
     pairs = len(xy) * (len(xy) - 1) // 2
-    axis.set_title(
-        f"A spanner: {len(spanner.edges):,} of {pairs:,} pairs\n"
-        f"(each path in it is at most {spanner.dilation:.3f} times the straight distance)",
-        loc="left", color=_INK, fontsize=11,
-    )  # fmt: skip
+    longest = f"(each path in it is at most {spanner.dilation:.3f} times the straight distance)"
+    _title(axis, f"A spanner: {len(spanner.edges):,} of {pairs:,} pairs\n{longest}")
 
 
 def _draw_reports(
@@ -131,30 +121,30 @@ def _draw_reports(
 ) -> None:
     reports = mechanism.matrix[place]
     outputs = Profile(mechanism.outputs, reports, backdrop=profile.backdrop)
-    _draw_values(axis, outputs, mechanism.outputs, reports, _REPORT_MAP, "chance of this report")
+    _draw_values(axis, outputs, reports, _REPORT_MAP, "chance of this report")
     x, y = mechanism.inputs.xy[place]
     axis.scatter([x], [y], s=190, marker="*", color=_ACCENT, edgecolor="white", zorder=6)
     title = f"Where the starred place (number {place}) is reported to"
     if prior_known:
         loss = quality_loss(mechanism, profile.prior)
         title += f"\n(reports are {km(loss)} off on average over the prior)"
-    axis.set_title(title, loc="left", color=_INK, fontsize=11)
+    _title(axis, title)
 
 
-def _draw_values(
-    axis: Any, profile: Profile, places: Places, values: Array, colours: str, label: str
-) -> None:
+def _draw_values(axis: Any, profile: Profile, values: Array, colours: str, label: str) -> None:
     """Colour the cells, regions or discs of places by value."""
     import matplotlib as mpl
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import PathPatch, Rectangle
+    from matplotlib.ticker import FuncFormatter
 
     _backdrop(axis, profile)
+    places = profile.places
     top = float(values.max())
     scale = mpl.colors.PowerNorm(0.5, 0.0, top)
+    patches: list[Any] = []
+    colour_of: list[float] = []
     if profile.regions is not None and places.plane is not None:
-        patches: list[Any] = []
-        colour_of: list[float] = []
         for region, value in zip(profile.regions, values, strict=True):
             for outline in _outlines(region, places.plane):
                 patches.append(PathPatch(outline))
@@ -164,8 +154,6 @@ def _draw_values(
         corner = places.xy - [width / 2, height / 2]
         patches = [Rectangle((x, y), width, height) for x, y in corner]
         colour_of = values.tolist()
-    else:
-        patches, colour_of = [], []
     if patches:
         cells = PatchCollection(
             patches, cmap=colours, norm=scale, alpha=0.78, edgecolor="white", linewidth=0.6,
@@ -179,7 +167,8 @@ def _draw_values(
             *places.xy.T, c=values, s=size, cmap=colours, norm=scale, edgecolor=_INK,
             linewidth=0.4, alpha=0.85, zorder=2,
         )  # fmt: skip
-    bar = axis.figure.colorbar(drawn, ax=axis, shrink=0.7, pad=0.02, format=_percent)
+    percent = FuncFormatter(lambda value, _: f"{100 * value:.3g}%")
+    bar = axis.figure.colorbar(drawn, ax=axis, shrink=0.7, pad=0.02, format=percent)
     bar.set_label(label, color=_INK, fontsize=9)
     bar.ax.tick_params(labelsize=8, colors=_INK)
     bar.outline.set_visible(False)
@@ -273,6 +262,10 @@ def _finish(figure: Any, path: str | Path) -> None:
     write_whole(path, stream.getvalue(), private=True)
 
 
+def _title(axis: Any, text: str) -> None:
+    axis.set_title(text, loc="left", color=_INK, fontsize=_TITLE_POINTS)
+
+
 def _wrap_title(axis: Any) -> None:
     """Wrap a title that would overlap the next panel."""
     title = axis.get_title(loc="left")
@@ -280,8 +273,4 @@ def _wrap_title(axis: Any) -> None:
         inches = axis.get_window_extent().width / axis.figure.dpi
         wide = max(_TITLE_LETTERS, int(inches / _LETTER_INCHES))
         lines = [textwrap.fill(line, wide) for line in title.split("\n")]
-        axis.set_title("\n".join(lines), loc="left", color=_INK, fontsize=_TITLE_POINTS)
-
-
-def _percent(value: float, _: object = None) -> str:
-    return f"{100 * value:.3g}%"
+        _title(axis, "\n".join(lines))

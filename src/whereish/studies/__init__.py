@@ -7,18 +7,6 @@ from whereish.studies.evaluation import Design
 from whereish.studies.paper import Evaluation, check_folder, evaluate, expected_seconds
 
 __all__ = [
-    "DATASETS",
-    "Choice",
-    "Claim",
-    "Design",
-    "Evaluation",
-    "People",
-    "Row",
-    "check_folder",
-    "claims",
-    "compare",
-    "evaluate",
-    "expected_seconds",
-    "load_people",
-    "measure",
-]
+    "DATASETS", "Choice", "Claim", "Design", "Evaluation", "People", "Row", "check_folder",
+    "claims", "compare", "evaluate", "expected_seconds", "load_people", "measure",
+]  # fmt: skip

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from whereish.plotting.pictures import new_figure
 from whereish.studies.evaluation import LAPLACE, OPT_PRIV, OPTIMAL
-from whereish.studies.runs import Row
+from whereish.studies.runs import Row, grouped
 
 # The palette of Okabe and Ito, which is safe for colour-blind readers.
 _COLOURS = {
@@ -21,6 +21,7 @@ _COLOURS = {
 _INK = "#22303c"
 _NAMES = {OPT_PRIV: "Shokri et al. (OptPriv)"}
 _SHOWN = 10
+_THREE = (OPTIMAL, OPT_PRIV, LAPLACE)  # the mechanisms of Figures 3 and 6
 
 
 def chart(kind: str, tables: dict[str, list[Row]]) -> dict[str, bytes] | None:
@@ -46,23 +47,17 @@ def _figure_1(rows: list[Row]) -> Any:
     size = xs[1] - xs[0]
     for axis in (left, right):
         axis.scatter(*zip(*spots, strict=True), s=22, color=_INK, zorder=3)
-        axis.set_aspect("equal")
-        axis.set_xlabel("km east")
-        axis.set_xlim(xs[0] - 0.6 * size, xs[-1] + 0.6 * size)
-        axis.set_ylim(ys[0] - 0.6 * size, ys[-1] + 0.6 * size)
-    left.set_ylabel("km north")
+        _map(axis, xs, ys, 0.6 * size)
     for x in (*[v - size / 2 for v in xs], xs[-1] + size / 2):
         left.axvline(x, color="#b8b2a4", linewidth=0.8)
     for y in (*[v - size / 2 for v in ys], ys[-1] + size / 2):
         left.axhline(y, color="#b8b2a4", linewidth=0.8)
     for r in rows:
         right.plot([r["x1_km"], r["x2_km"]], [r["y1_km"], r["y2_km"]], color="#0072B2", lw=1)
-    left.set_title(f"{len(xs)} x {len(ys)} cells of Paris", loc="left")
-    right.set_title(
-        f"A spanner: {len(rows)} of {len(spots) * (len(spots) - 1) // 2} pairs, "
-        f"dilation {rows[0]['dilation']:.3f}",
-        loc="left",
-    )
+    pairs = len(spots) * (len(spots) - 1) // 2
+    spanner = f"A spanner: {len(rows)} of {pairs} pairs, dilation {rows[0]['dilation']:.3f}"
+    _label(left, f"{len(xs)} x {len(ys)} cells of Paris", "km east", "km north")
+    _label(right, spanner, "km east")
     return figure
 
 
@@ -72,20 +67,21 @@ def _figure_2(rows: list[Row]) -> Any:
     chosen = np.array([r["chosen"] for r in rows], dtype=bool)
     size = _cell(x), _cell(y)
     _cells(left, x, y, score, size)
-    left.set_title(
-        "Regions by score: how many people have them\namong their most visited", loc="left"
-    )
+    scores = "Regions by score: how many people have them\namong their most visited"
+    _label(left, scores, "km east", "km north")
     drawn = _cells(right, x[chosen], y[chosen], score[chosen], size)
-    right.set_title(f"The {chosen.sum()} regions with the highest score", loc="left")
+    _label(right, f"The {chosen.sum()} regions with the highest score", "km east")
     figure.colorbar(drawn, ax=right, shrink=0.8, label="score (people)")
-    left.set_ylabel("km north")
     for axis, where in ((left, score > 0), (right, chosen)):
-        axis.set_aspect("equal")
-        axis.set_xlabel("km east")
-        room = max(size)
-        axis.set_xlim(x[where].min() - room, x[where].max() + room)
-        axis.set_ylim(y[where].min() - room, y[where].max() + room)
+        _map(axis, x[where], y[where], max(size))
     return figure
+
+
+def _map(axis: Any, x: Any, y: Any, room: float) -> None:
+    """Show the area of points, with room around it; a km is as long in both directions."""
+    axis.set_aspect("equal")
+    axis.set_xlim(min(x) - room, max(x) + room)
+    axis.set_ylim(min(y) - room, max(y) + room)
 
 
 def _cell(values: Any) -> float:
@@ -109,20 +105,16 @@ def _cells(axis: Any, x: Any, y: Any, score: Any, size: tuple[float, float]) -> 
 def _figure_3(rows: list[Row]) -> Any:
     figure, (axis,) = _figure((8.4, 4.2))
     periods = list(dict.fromkeys(r["period"] for r in rows))
-    names = (OPTIMAL, OPT_PRIV, LAPLACE)
-    for shift, name in enumerate(names):
+    for shift, name in enumerate(_THREE):
         values = [
             [r["adversary_error_km"] for r in rows if (r["mechanism"], r["period"]) == (name, p)]
             for p in periods
         ]
         _boxes(axis, values, [p + (shift - 1) * 0.26 for p in range(len(periods))], name, 0.22)
     axis.set_xticks(range(len(periods)), periods)
-    axis.set_ylim(bottom=0)
-    axis.set_ylabel("adversary's error (km)")
-    axis.set_title(
-        "Privacy at equal quality loss: the further off the best guess, the better", loc="left"
-    )
-    _legend(axis, names)
+    title = "Privacy at equal quality loss: the further off the best guess, the better"
+    _label(axis, title, y="adversary's error (km)", bottom=0)
+    _legend(axis)
     return figure
 
 
@@ -134,15 +126,10 @@ def _figure_4(rows: list[Row]) -> Any:
             [r["epsilon_per_km"] for r in mine], [r["quality_loss_km"] for r in mine],
             s=7, color=_COLOURS[name], alpha=0.35, linewidths=0,
         )  # fmt: skip
-        levels, medians = _medians(mine, "epsilon_per_km", "quality_loss_km")
-        axis.plot(levels, medians, color=_COLOURS[name], marker="o", markersize=4, label=name)
-    axis.set_ylim(bottom=0)
-    axis.set_xlabel("epsilon (per km): more private to the left")
-    axis.set_ylabel("quality loss (km)")
-    axis.set_title(
-        "Quality loss at equal privacy: one point for each person, lines join the medians",
-        loc="left",
-    )
+        _line(axis, *_medians(mine, "epsilon_per_km", "quality_loss_km"), _COLOURS[name], name)
+    title = "Quality loss at equal privacy: one point for each person, lines join the medians"
+    x = "epsilon (per km): more private to the left"
+    _label(axis, title, x, "quality loss (km)", bottom=0)
     axis.legend(frameon=False)
     return figure
 
@@ -154,31 +141,20 @@ def _figure_5(rows: list[Row], sizes: list[Row]) -> Any:
     width = 0.7 * min(np.diff(dilations), default=0.05)
     _boxes(left, values, dilations, OPTIMAL, width)
     _ticks(left, dilations)
-    left.set_ylim(bottom=0)
-    left.set_xlabel("dilation (1: exact)")
-    left.set_ylabel("quality loss (km)")
-    left.set_title("Loss grows slowly with dilation", loc="left")
-    right.plot(
-        [r["dilation"] for r in sizes], [r["constraints"] for r in sizes], color=_COLOURS[OPTIMAL],
-        marker="o", markersize=4,
-    )  # fmt: skip
-    right.set_ylim(bottom=0)
-    right.set_xlabel("dilation")
-    right.set_ylabel("constraints", color=_COLOURS[OPTIMAL])
+    loss = "Loss grows slowly with dilation"
+    _label(left, loss, "dilation (1: exact)", "quality loss (km)", bottom=0)
+    asked = [r["dilation"] for r in sizes]
+    _line(right, asked, [r["constraints"] for r in sizes], _COLOURS[OPTIMAL])
+    title = "Constraints, and how well epsilon is used"
+    _label(right, title, "dilation", "constraints", bottom=0)
+    right.yaxis.label.set_color(_COLOURS[OPTIMAL])
     right.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     other = right.twinx()
-    other.plot(
-        [r["dilation"] for r in sizes],
-        [r["share_of_epsilon_used"] for r in sizes],
-        color="#D55E00",
-        marker="s",
-        markersize=3.5,
-        linestyle="--",
-    )
+    used = [r["share_of_epsilon_used"] for r in sizes]
+    other.plot(asked, used, color="#D55E00", marker="s", markersize=3.5, linestyle="--")
     other.set_ylabel("share of epsilon used, on average (dashed)", color="#D55E00")
     other.set_ylim(0, 1.03)
     other.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    right.set_title("Constraints, and how well epsilon is used", loc="left")
     return figure
 
 
@@ -198,7 +174,7 @@ def _bracket(rows: list[Row]) -> Any:
     ]
     if above:
         _line(axis, *_medians(above, "dilation", "above"), "#0072B2", "above the optimum (median)")
-        worst = _by(above, "dilation", "above")
+        worst = grouped(above, "dilation", "above")
         label = "above the optimum (worst person)"
         _line(axis, list(worst), [max(part) for part in worst.values()], "#56B4E9", label)
     if proved:
@@ -209,10 +185,8 @@ def _bracket(rows: list[Row]) -> Any:
         axis.plot(dilations, [d - 1 for d in dilations], color="#999999", linestyle=":",
                   label="dilation - 1")  # fmt: skip
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    axis.set_ylim(bottom=0)
-    axis.set_xlabel("dilation")
-    axis.set_ylabel("extra quality loss")
-    axis.set_title("How far a spanner's mechanism is from the best of all", loc="left")
+    title = "How far a spanner's mechanism is from the best of all"
+    _label(axis, title, "dilation", "extra quality loss", bottom=0)
     axis.legend(frameon=False)
     return figure
 
@@ -222,14 +196,12 @@ def _others(rows: list[Row]) -> Any:
     for name in _COLOURS:
         mine = [r for r in rows if r["mechanism"] == name]
         if mine:
-            levels, medians = _medians(mine, "epsilon_per_km", "quality_loss_km")
-            axis.plot(levels, medians, color=_COLOURS[name], marker="o", markersize=4, label=name)
+            _line(axis, *_medians(mine, "epsilon_per_km", "quality_loss_km"), _COLOURS[name], name)
     axis.set_yscale("log")
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.yaxis.set_minor_formatter(lambda value, _: f"{value:g}")
-    axis.set_xlabel("epsilon (per km)")
-    axis.set_ylabel("median quality loss (km)")
-    axis.set_title("All mechanisms at equal privacy", loc="left")
+    title = "All mechanisms at equal privacy"
+    _label(axis, title, "epsilon (per km)", "median quality loss (km)")
     axis.legend(frameon=False)
     return figure
 
@@ -237,14 +209,10 @@ def _others(rows: list[Row]) -> Any:
 def _wrong_prior(rows: list[Row]) -> Any:
     figure, axes = _figure((9.6, 3.8), 2)
     periods = list(dict.fromkeys(r["period"] for r in rows))
-    names = (OPTIMAL, OPT_PRIV, LAPLACE)
-    for axis, key, title in zip(
-        axes,
-        ("error_of_who_knows_all_day_only_km", "adversary_error_km"),
-        ("An adversary who only knows the all-day prior", "One who knows the period's"),
-        strict=True,
-    ):
-        for shift, name in enumerate(names):
+    keys = ("error_of_who_knows_all_day_only_km", "adversary_error_km")
+    titles = ("An adversary who only knows the all-day prior", "One who knows the period's")
+    for axis, key, title in zip(axes, keys, titles, strict=True):
+        for shift, name in enumerate(_THREE):
             values = [
                 np.median([r[key] for r in rows if (r["mechanism"], r["period"]) == (name, p)])
                 for p in periods
@@ -252,7 +220,7 @@ def _wrong_prior(rows: list[Row]) -> Any:
             axis.bar([i + (shift - 1) * 0.27 for i in range(len(periods))], values, 0.25,
                      color=_COLOURS[name], label=_NAMES.get(name, name))  # fmt: skip
         axis.set_xticks(range(len(periods)), periods)
-        axis.set_title(title, loc="left")
+        _label(axis, title)
     top = max(axis.get_ylim()[1] for axis in axes)
     for axis in axes:
         axis.set_ylim(0, top)
@@ -276,10 +244,8 @@ def _repeated(rows: list[Row]) -> Any:
     )
     axis.set_xscale("log", base=2)
     axis.set_xticks(counts, [str(k) for k in counts])
-    axis.set_ylim(bottom=0)
-    axis.set_xlabel("reports from the same place")
-    axis.set_ylabel("adversary's error (km)")
-    axis.set_title("k reports cost k epsilon: repeated ones give the place away", loc="left")
+    title = "k reports cost k epsilon: repeated ones give the place away"
+    _label(axis, title, "reports from the same place", "adversary's error (km)", bottom=0)
     axis.legend(frameon=False)
     return figure
 
@@ -310,6 +276,14 @@ def _figure(size: tuple[float, float], panels: int = 1) -> tuple[Any, list[Any]]
     return figure, axes
 
 
+def _label(axis: Any, title: str, x: str = "", y: str = "", bottom: float | None = None) -> None:
+    """Write the title and the labels of a panel, and where its y axis begins, if that is given."""
+    axis.set_title(title, loc="left")
+    axis.set(xlabel=x, ylabel=y)
+    if bottom is not None:
+        axis.set_ylim(bottom=bottom)
+
+
 def _boxes(axis: Any, values: Sequence[Any], at: Sequence[float], name: str, width: float) -> None:
     axis.boxplot(
         values, positions=at, widths=width, patch_artist=True, manage_ticks=False,
@@ -319,11 +293,11 @@ def _boxes(axis: Any, values: Sequence[Any], at: Sequence[float], name: str, wid
     )  # fmt: skip
 
 
-def _legend(axis: Any, names: Iterable[str]) -> None:
+def _legend(axis: Any) -> None:
     from matplotlib.patches import Patch
 
     axis.legend(
-        handles=[Patch(facecolor=_COLOURS[n], alpha=0.55, label=_NAMES.get(n, n)) for n in names],
+        handles=[Patch(facecolor=_COLOURS[n], alpha=0.55, label=_NAMES.get(n, n)) for n in _THREE],
         frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1.06), borderaxespad=0,
     )  # fmt: skip
 
@@ -337,17 +311,10 @@ def _ticks(axis: Any, dilations: Sequence[float]) -> None:
     axis.set_xticks(shown, [f"{d:g}" for d in shown])
 
 
-def _line(axis: Any, x: Sequence[float], y: Sequence[Any], colour: str, label: str) -> None:
+def _line(axis: Any, x: Sequence[float], y: Sequence[Any], colour: str, label: str = "") -> None:
     axis.plot(x, y, color=colour, marker="o", markersize=4, label=label)
 
 
-def _by(rows: list[Row], key: str, value: str) -> dict[float, list[float]]:
-    found: dict[float, list[float]] = {}
-    for row in sorted(rows, key=lambda row: float(row[key])):
-        found.setdefault(row[key], []).append(row[value])
-    return found
-
-
 def _medians(rows: list[Row], key: str, value: str) -> tuple[list[float], list[float]]:
-    found = _by(rows, key, value)
+    found = grouped(rows, key, value)
     return list(found), [float(np.median(part)) for part in found.values()]

@@ -111,12 +111,8 @@ def load_people(choice: Choice, *, progress: Any = None, cache: Path | None = No
     """Read or generate the people of a choice."""
     if choice.dataset == "synthetic":
         return _synthetic(choice)
-    if choice.data is None:
-        raise InputError(f"dataset {choice.dataset} needs its folder: data")
-    if choice.dataset == "geolife":
-        traces = open_traces(choice.data, "geolife")
-    else:
-        traces = open_traces(choice.data, "t-drive", users=_some_taxis(choice))
+    users = _some_taxis(choice) if choice.dataset == "t-drive" else None
+    traces = open_traces(choice.data or "", choice.dataset, users=users)
     cells = SquareCells.over(*BEIJING, choice.cell_km)
     visits = count_visits(traces, cells, _BEIJING_ZONE, progress=progress, cache=cache)
     if choice.dataset == "geolife":

@@ -40,6 +40,8 @@ _DRAWS = 200
 # Laplace has almost none.
 _NOTHING_KM, _NEXT_TO_NO_NOISE = 1e-9, 200.0
 
+Optimal = tuple[str, Array, Mechanism]  # a user, the all-day prior, and the mechanism for it
+
 
 @dataclass(frozen=True)
 class Design:
@@ -113,11 +115,9 @@ def privacy_under_priors(cohort: Cohort, users: Sequence[str], design: Design) -
     The three mechanisms (optimal on a spanner, Shokri et al., planar Laplace) are built for the
     all-day prior and have the same loss.
     """
-    priors = [cohort.priors[user][ALL_DAY] for user in users]
-    best = optimal_each(cohort.places, priors, design.epsilon, design.dilation)
 
-    def one(item: tuple[str, Array, Mechanism]) -> list[Row]:
-        user, prior, mechanism = item
+    def one(built: Optimal) -> list[Row]:
+        user, prior, mechanism = built
         loss = quality_loss(mechanism, prior)
         three = {
             OPTIMAL: mechanism,
@@ -128,7 +128,18 @@ def privacy_under_priors(cohort: Cohort, users: Sequence[str], design: Design) -
         }
         return [row for n, m in three.items() for row in _under_priors(cohort, user, n, m)]
 
-    return _each(one, list(zip(users, priors, best, strict=True)))
+    with ThreadPoolExecutor(cores()) as pool:
+        built = _optimal(cohort, users, design.epsilon, design.dilation)
+        return [row for rows in pool.map(one, built) for row in rows]
+
+
+def _optimal(
+    cohort: Cohort, users: Sequence[str], epsilon: float, dilation: float = 1.0
+) -> list[Optimal]:
+    """Build the optimal mechanism of each user, for the all-day prior."""
+    priors = [cohort.priors[user][ALL_DAY] for user in users]
+    built = optimal_each(cohort.places, priors, epsilon, dilation)
+    return list(zip(users, priors, built, strict=True))
 
 
 def _under_priors(cohort: Cohort, user: str, name: str, mechanism: Mechanism) -> list[Row]:
@@ -151,11 +162,9 @@ def _under_priors(cohort: Cohort, user: str, name: str, mechanism: Mechanism) ->
 
 def others_under_priors(cohort: Cohort, users: Sequence[str], design: Design) -> list[Row]:
     """Return the rows of `privacy_under_priors` for mechanisms with the same epsilon."""
-    priors = [cohort.priors[user][ALL_DAY] for user in users]
-    exact = optimal_each(cohort.places, priors, design.epsilon)
     shared = _shared(cohort, design.epsilon)
     rows = []
-    for user, prior, best in zip(users, priors, exact, strict=True):
+    for user, prior, best in _optimal(cohort, users, design.epsilon):
         built = {"optimal, exact": best, **shared}
         built |= {f"{n} + remap": m.remap(prior) for n, m in shared.items() if n != "exponential"}
         for name, mechanism in built.items():
@@ -179,21 +188,15 @@ def _shared(cohort: Cohort, epsilon: float) -> dict[str, Mechanism]:
 
 def _error_of(mechanism: Mechanism, guess: NDArray[np.int64], truth: Array) -> float:
     """Return the expected error of a fixed guess for each report, under the prior `truth`."""
-    apart = euclidean(mechanism.inputs)
-    return float(truth @ (mechanism.matrix * apart[:, guess]).sum(axis=1))
+    return float(truth @ (mechanism.matrix * euclidean(mechanism.inputs)[:, guess]).sum(axis=1))
 
 
 def loss_at_level(cohort: Cohort, epsilon: float, design: Design) -> list[Row]:
     """Return the quality loss of every person at a level, for several mechanisms (Figure 4)."""
-    users = cohort.users
-    priors = [cohort.priors[user][ALL_DAY] for user in users]
-    best = optimal_each(cohort.places, priors, epsilon, design.dilation)
-    rows = [
-        _loss_row(user, OPTIMAL, epsilon, mechanism, prior)
-        for user, prior, mechanism in zip(users, priors, best, strict=True)
-    ]
+    best = _optimal(cohort, cohort.users, epsilon, design.dilation)
+    rows = [_loss_row(user, OPTIMAL, epsilon, mechanism, prior) for user, prior, mechanism in best]
     for name, shared in _shared(cohort, epsilon).items():
-        for user, prior in zip(users, priors, strict=True):
+        for user, prior, _ in best:
             rows.append(_loss_row(user, name, epsilon, shared, prior))
             if name != "exponential":
                 remapped = shared.remap(prior)
@@ -211,9 +214,7 @@ def _loss_row(user: str, name: str, epsilon: float, mechanism: Mechanism, prior:
 
 def loss_at_dilation(cohort: Cohort, dilation: float, design: Design) -> list[Row]:
     """Return the quality loss of every person at a dilation, with its lower bound (Figure 5a)."""
-    users = cohort.users
-    priors = [cohort.priors[user][ALL_DAY] for user in users]
-    built = optimal_each(cohort.places, priors, design.epsilon, dilation)
+    built = _optimal(cohort, cohort.users, design.epsilon, dilation)
     return [
         {
             "user": user, "dilation": dilation, "epsilon_per_km": design.epsilon,
@@ -222,7 +223,7 @@ def loss_at_dilation(cohort: Cohort, dilation: float, design: Design) -> list[Ro
             "gap": mechanism.build.gap,
             "program_gap": mechanism.build.program_gap,
         }
-        for user, prior, mechanism in zip(users, priors, built, strict=True)
+        for user, prior, mechanism in built
     ]  # fmt: skip
 
 
@@ -251,11 +252,9 @@ def repeated_reports(cohort: Cohort, users: Sequence[str], design: Design) -> li
     The place is drawn from the prior, and the reports independently from the mechanism. The
     adversary knows both and uses Bayes' rule. To repeat the same report costs no privacy.
     """
-    priors = [cohort.priors[user][ALL_DAY] for user in users]
-    built = optimal_each(cohort.places, priors, design.epsilon)
     apart = euclidean(cohort.places)
     rows = []
-    for user, prior, mechanism in zip(users, priors, built, strict=True):
+    for user, prior, mechanism in _optimal(cohort, users, design.epsilon):
         rng = np.random.default_rng([design.seed, *user.encode()])
         with np.errstate(divide="ignore"):
             logs, start = np.log(mechanism.matrix), np.log(prior)
@@ -275,11 +274,6 @@ def repeated_reports(cohort: Cohort, users: Sequence[str], design: Design) -> li
     return rows
 
 
-def _each(one: Callable[..., list[Row]], items: list[tuple[str, Array, Mechanism]]) -> list[Row]:
-    with ThreadPoolExecutor(cores()) as pool:
-        return [row for rows in pool.map(one, items) for row in rows]
-
-
 def evaluation_parts(cohort: Cohort, design: Design) -> list[Part]:
     """List the parts of all figures, of a few seconds each."""
     parts = [
@@ -294,17 +288,8 @@ def evaluation_parts(cohort: Cohort, design: Design) -> list[Part]:
              partial(loss_at_dilation, cohort, dilation, design), len(cohort.users) / 40)
         for dilation in design.dilations
     ]  # fmt: skip
-    parts += [
-        Part("other mechanisms", name, partial(others_under_priors, cohort, some, design), 1.0)
-        for name, some in _batches(cohort)
-    ]
-    parts += [
-        Part(
-            "repeated reports", name, partial(repeated_reports, cohort, some, design), 0.2 * _BATCH
-        )
-        for name, some in _batches(cohort)
-    ]
-    return parts
+    parts += _in_batches("other mechanisms", others_under_priors, cohort, design, 1.0)
+    return parts + _in_batches("repeated reports", repeated_reports, cohort, design, 0.2 * _BATCH)
 
 
 def comparison_parts(cohort: Cohort, design: Design, privacy: str, loss: str) -> list[Part]:
@@ -312,10 +297,7 @@ def comparison_parts(cohort: Cohort, design: Design, privacy: str, loss: str) ->
 
     Figures 3 and 4 for GeoLife, 6 and 7 for T-Drive (Sections 4.2 and 4.4).
     """
-    parts = [
-        Part(privacy, name, partial(privacy_under_priors, cohort, some, design), 0.3 * _BATCH)
-        for name, some in _batches(cohort)
-    ]
+    parts = _in_batches(privacy, privacy_under_priors, cohort, design, 0.3 * _BATCH)
     return parts + [
         Part(loss, f"epsilon {level!r} per km", partial(loss_at_level, cohort, level, design),
              len(cohort.users) / 30)
@@ -323,10 +305,13 @@ def comparison_parts(cohort: Cohort, design: Design, privacy: str, loss: str) ->
     ]  # fmt: skip
 
 
-def _batches(cohort: Cohort) -> list[tuple[str, list[str]]]:
-    users = cohort.users
-    starts = range(0, len(users), _BATCH)
-    return [
-        (f"people {at + 1} to {min(at + _BATCH, len(users))}", users[at : at + _BATCH])
-        for at in starts
-    ]
+def _in_batches(
+    table: str, work: Callable[..., list[Row]], cohort: Cohort, design: Design, weight: float
+) -> list[Part]:
+    """List the parts of a table, of a few people each."""
+    parts = []
+    for at in range(0, len(cohort.users), _BATCH):
+        some = cohort.users[at : at + _BATCH]
+        name = f"people {at + 1} to {at + len(some)}"
+        parts.append(Part(table, name, partial(work, cohort, some, design), weight))
+    return parts

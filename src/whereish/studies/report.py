@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from whereish.studies.claims import Claim
-from whereish.studies.runs import Row
+from whereish.studies.runs import Row, grouped
 from whereish.studies.timings import DONE, MISSING, NOT_TRIED, OURS, SHOKRI, TIME_OUT
 
 _STYLE = """
@@ -74,6 +74,7 @@ def build_report(
     """Return the page: rows, figures and claims beside the numbers of the paper."""
     dataset = str(about["dataset"])
     why = WHY[dataset] if about["as_in_the_paper"] else "other parameters than the paper's"
+    steps = [[r["step"], f"{r['people']:,}", f"{r['points']:,}"] for r in tables.get("funnel", [])]
     parts = [
         "<h1>The paper's evaluation, run here</h1>",
         f"<p>Section 4 of Bordenabe, Chatzikokolakis and Palamidessi, <em>Optimal "
@@ -85,7 +86,7 @@ def build_report(
         _claims(found),
         "<h2>Numbers the paper states</h2>",
         _numbers(tables, dataset, why, about),
-        _people(tables, dataset),
+        _table(["step", "people", "points"], steps, words=(0,)),
     ]
     for name, heading, text in _FIGURES:
         if name in charts:
@@ -150,19 +151,14 @@ _FIGURES = (
 
 
 def _claims(found: list[Claim]) -> str:
-    rows = [
-        [claim.name, _mark(claim.holds), claim.detail]
-        for claim in found
-    ]  # fmt: skip
+    holds = {True: "<span class=yes>holds</span>", False: "<span class=no>does not hold</span>"}
+    rows = [[claim.name, holds[claim.holds], claim.detail] for claim in found]
     return _table(["the paper says", "here", "figures"], rows, words=(0, 2), raw=(1,))
-
-
-def _mark(holds: bool) -> str:
-    return "<span class=yes>holds</span>" if holds else "<span class=no>does not hold</span>"
 
 
 def _numbers(tables: dict[str, list[Row]], dataset: str, why: str, about: dict[str, Any]) -> str:
     rows: list[list[str]] = []
+    heads = ["", "paper", "here", "why they differ"]
     steps = tables.get("funnel", [])
     filters = [row["people"] for row in steps if row["step"].startswith("people with at least")]
     paper = {"t-drive": PAPER_TAXIS}.get(dataset, PAPER_PEOPLE)
@@ -170,7 +166,7 @@ def _numbers(tables: dict[str, list[Row]], dataset: str, why: str, about: dict[s
         rows.append([f"people after the {name} filter", f"{stated}", f"{here}",
                      "they do not" if stated == here else why])  # fmt: skip
     if dataset == "t-drive":  # the paper states no other number for it
-        return _table(["", "paper", "here", "why they differ"], rows, words=(0, 3))
+        return _table(heads, rows, words=(0, 3))
     places = sum(row["chosen"] for row in tables.get("figure 2", []))
     for dilation, stated in PAPER_CONSTRAINTS.items():
         here = [r["constraints"] for r in tables.get("figure 5b", []) if r["dilation"] == dilation]
@@ -183,59 +179,47 @@ def _numbers(tables: dict[str, list[Row]], dataset: str, why: str, about: dict[s
             rows.append(
                 [f"constraints at dilation {dilation:g}", f"{stated:,}", f"{here[0]:,}", reason]
             )
-    for dilation in sorted(
-        {r["dilation"] for r in tables.get("figure 5a", [])} & {1.0, *PAPER_LOSS}
-    ):
-        mine = [r["quality_loss_km"] for r in tables["figure 5a"] if r["dilation"] == dilation]
-        stated_loss = f"{PAPER_LOSS[dilation]:.3f} km" if dilation in PAPER_LOSS else "not built"
-        reason = why if dilation in PAPER_LOSS else "exact for everybody takes seconds here"
-        rows.append([f"median quality loss at dilation {dilation:g}", stated_loss,
-                     f"{np.median(mine):.3f} km", reason])  # fmt: skip
-    return _table(["", "paper", "here", "why they differ"], rows, words=(0, 3))
-
-
-def _people(tables: dict[str, list[Row]], dataset: str) -> str:
-    rows = [[r["step"], f"{r['people']:,}", f"{r['points']:,}"] for r in tables.get("funnel", [])]
-    return _table(["step", "people", "points"], rows, words=(0,))
+    losses = tables.get("figure 5a", [])
+    for dilation in sorted({r["dilation"] for r in losses} & {1.0, *PAPER_LOSS}):
+        here_km = _median_km(losses, "quality_loss_km", dilation=dilation)
+        stated_km, reason = "not built", "exact for everybody takes seconds here"
+        if dilation in PAPER_LOSS:
+            stated_km, reason = f"{PAPER_LOSS[dilation]:.3f} km", why
+        name = f"median quality loss at dilation {dilation:g}"
+        rows.append([name, stated_km, here_km, reason])
+    return _table(heads, rows, words=(0, 3))
 
 
 def _below(name: str, tables: dict[str, list[Row]], about: dict[str, Any]) -> str:
     """Return the table below a figure."""
     if name in ("figure 3", "figure 6"):
-        rows = tables[name]
-        periods = list(dict.fromkeys(r["period"] for r in rows))
-        names = list(dict.fromkeys(r["mechanism"] for r in rows))
-        cells = [
-            [m, *(_median_km(rows, "adversary_error_km", mechanism=m, period=p) for p in periods)]
-            for m in names
-        ]
-        return _table(["median adversary's error", *periods], cells, words=(0,))
+        return _medians(tables[name], "median adversary's error", "period", "adversary_error_km")
     if name in ("figure 4", "figure 7"):
-        rows = tables[name]
-        levels = sorted({r["epsilon_per_km"] for r in rows})
-        cells = [
-            [m, *(_median_km(rows, "quality_loss_km", mechanism=m, epsilon_per_km=level)
-                  for level in levels)]
-            for m in dict.fromkeys(r["mechanism"] for r in rows)
-        ]  # fmt: skip
-        heads = [f"{level:g} per km" for level in levels]
-        return _table(["median quality loss at epsilon", *heads], cells, words=(0,))
+        rows = sorted(tables[name], key=lambda r: float(r["epsilon_per_km"]))
+        heading = "median quality loss at epsilon"
+        return _medians(rows, heading, "epsilon_per_km", "quality_loss_km")
     if name == "wrong prior" and tables.get("other mechanisms"):
-        rows = tables["other mechanisms"]
-        periods = list(dict.fromkeys(r["period"] for r in rows))
-        cells = [
-            [m, *(" / ".join(
-                _median_km(rows, key, mechanism=m, period=p)
-                for key in ("error_of_who_knows_all_day_only_km", "adversary_error_km")
-            ) for p in periods)]
-            for m in dict.fromkeys(r["mechanism"] for r in rows)
-        ]  # fmt: skip
         heading = "Mechanisms with the same epsilon: knows all day only / knows the period"
         remark = "At equal epsilon, a mechanism with more loss has a larger adversary error:"
-        return f"<p>{remark}</p>" + _table([heading, *periods], cells, words=(0,))
+        values = ("error_of_who_knows_all_day_only_km", "adversary_error_km")
+        return f"<p>{remark}</p>" + _medians(tables["other mechanisms"], heading, "period", *values)
     if name == "figure 5":
         return _dip(tables["figure 5a"], tables["figure 5b"], about["choice"]["cell_km"])
     return ""
+
+
+def _medians(rows: list[Row], heading: str, key: str, *values: str) -> str:
+    """Return a table of medians: a line for each mechanism, a column for each value of `key`."""
+    columns = list(dict.fromkeys(r[key] for r in rows))
+    lines = []
+    for name in dict.fromkeys(r["mechanism"] for r in rows):
+        line = [name]
+        for column in columns:
+            where = {"mechanism": name, key: column}
+            line.append(" / ".join(_median_km(rows, value, **where) for value in values))
+        lines.append(line)
+    heads = [c if isinstance(c, str) else f"{c:g} per km" for c in columns]
+    return _table([heading, *heads], lines, words=(0,))
 
 
 def _median_km(rows: list[Row], value: str, **where: Any) -> str:
@@ -245,12 +229,8 @@ def _median_km(rows: list[Row], value: str, **where: Any) -> str:
 
 def _dip(rows: list[Row], sizes: list[Row], cell_km: tuple[float, float]) -> str:
     """Return a table of all dilations, and explain where the loss decreases with the dilation."""
-    loss = {
-        r["dilation"]: float(np.median([
-            other["quality_loss_km"] for other in rows if other["dilation"] == r["dilation"]
-        ]))
-        for r in sizes
-    }  # fmt: skip
+    losses = grouped(rows, "dilation", "quality_loss_km")
+    loss = {dilation: float(np.median(values)) for dilation, values in losses.items()}
     cells = [
         [f"{r['dilation']:g}", f"{r['measured_dilation']:.3f}", f"{r['mean_stretch']:.4f}",
          f"{r['share_of_epsilon_used']:.1%}", f"{r['edges']:,}", f"{r['constraints']:,}",

@@ -70,7 +70,8 @@ def run_parts(
     done = spent = worked = 0.0
     tables: dict[str, list[Row]] = {}
     for part in parts:
-        file = kept / f"{_digest([recipe, part.table, part.name])}.json"
+        key = json.dumps([recipe, part.table, part.name], sort_keys=True, default=str).encode()
+        file = kept / f"{hashlib.blake2b(key, digest_size=16).hexdigest()}.json"
         rows = _read(file)
         if rows is None:
             if progress is not None:
@@ -89,9 +90,12 @@ def run_parts(
     return tables
 
 
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+def grouped(rows: list[Row], key: str, value: str) -> dict[float, list[float]]:
+    """Return the values of one column for each value of another, which increases."""
+    found: dict[float, list[float]] = {}
+    for row in sorted(rows, key=lambda row: float(row[key])):
+        found.setdefault(row[key], []).append(row[value])
+    return found
 
 
 def _read(file: Path) -> list[Row] | None:

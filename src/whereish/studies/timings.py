@@ -22,15 +22,20 @@ DONE, TIME_OUT, ERROR, MISSING = "done", "time-out", "error", "not installed"
 NOT_TRIED = "not tried"  # because it timed out on fewer places
 
 
+def _row(profile: Profile, dilation: float | None, solver: str, form: str | None) -> Row:
+    """Return a row of the table without measurements."""
+    return {
+        "places": len(profile.places), "dilation": dilation, "solver": solver, "form": form,
+        "state": DONE, "seconds": None, "quality_loss_km": None, "words": None,
+        "time_limit_s": None,
+    }  # fmt: skip
+
+
 def time_program(
     profile: Profile, epsilon: float, dilation: float, solver: str, form: str, limit_s: float
 ) -> Row:
     """Time one solver on the program of Section 3.2, or on its dual (Appendix B)."""
-    row: Row = {
-        "places": len(profile.places), "dilation": dilation, "solver": solver, "form": form,
-        "state": DONE, "seconds": None, "quality_loss_km": None, "words": None,
-        "time_limit_s": limit_s,
-    }  # fmt: skip
+    row = _row(profile, dilation, solver, form) | {"time_limit_s": limit_s}
     if _missing(solver):
         return row | {"state": MISSING}
     apart = euclidean(profile.places)
@@ -47,29 +52,25 @@ def time_program(
     return row | {"seconds": found.seconds, "quality_loss_km": found.objective}
 
 
-def time_ours(profile: Profile, epsilon: float, dilation: float) -> Row:
+def time_ours(profile: Profile, epsilon: float, dilation: float) -> list[Row]:
     """Time the structured solver on the same program: the best of three short runs."""
     built = [
         optimal(profile.places, profile.prior, epsilon, dilation, solver="structured")
         for _ in range(3)
     ]
     best = min(built, key=lambda mechanism: mechanism.build.seconds or 0.0)
-    return {
-        "places": len(profile.places), "dilation": dilation, "solver": OURS, "form": "primal",
-        "state": DONE, "seconds": best.build.seconds,
-        "quality_loss_km": quality_loss(best, profile.prior),
-        "words": None, "time_limit_s": None,
-    }  # fmt: skip
+    loss = quality_loss(best, profile.prior)
+    measured = {"seconds": best.build.seconds, "quality_loss_km": loss}
+    return [_row(profile, dilation, OURS, "primal") | measured]
 
 
-def time_shokri(profile: Profile, loss_km: float) -> Row:
-    """Time the mechanism of Shokri et al. at a quality loss."""
-    built = optimal_privacy(profile.places, profile.prior, loss_km)
-    return {
-        "places": len(profile.places), "dilation": None, "solver": SHOKRI,
-        "form": built.build.form, "state": DONE, "seconds": built.build.seconds,
-        "quality_loss_km": loss_km, "words": None, "time_limit_s": None,
-    }  # fmt: skip
+def time_shokri(profile: Profile, epsilon: float, dilation: float) -> list[Row]:
+    """Time the mechanism of Shokri et al. at the quality loss of the optimal one."""
+    best = optimal(profile.places, profile.prior, epsilon, dilation)
+    loss = quality_loss(best, profile.prior)
+    build = optimal_privacy(profile.places, profile.prior, loss).build
+    measured = {"seconds": build.seconds, "quality_loss_km": loss}
+    return [_row(profile, None, SHOKRI, build.form) | measured]
 
 
 def timing_parts(profiles: dict[int, Profile], design: Design) -> list[Part]:
@@ -81,7 +82,7 @@ def timing_parts(profiles: dict[int, Profile], design: Design) -> list[Part]:
         at = f"dilation {dilation:g}"
         for who in people:
             name = f"{len(who.places)} places, {at}, ours"
-            parts.append(Part("table 1", name, partial(_ours, who, level, dilation)))
+            parts.append(Part("table 1", name, partial(time_ours, who, level, dilation)))
         for solver in (f"{family}-{method}" for family in FAMILIES for method in METHODS):
             for form in FORMS:
                 work = partial(_sizes, people, level, dilation, solver, form, limit)
@@ -90,7 +91,7 @@ def timing_parts(profiles: dict[int, Profile], design: Design) -> list[Part]:
                 name = f"{at}, {solver}, {form}{', missing' * _missing(solver)}"
                 parts.append(Part("table 1", name, work, weight))
     for who in people:
-        shokri = partial(_shokri, who, level, design.dilation)
+        shokri = partial(time_shokri, who, level, design.dilation)
         parts.append(Part("table 1", f"{len(who.places)} places, Shokri et al.", shokri))
     return parts
 
@@ -111,12 +112,3 @@ def _sizes(
         else:
             rows.append(time_program(who, level, dilation, solver, form, limit))
     return rows
-
-
-def _ours(who: Profile, level: float, dilation: float) -> list[Row]:
-    return [time_ours(who, level, dilation)]
-
-
-def _shokri(who: Profile, level: float, dilation: float) -> list[Row]:
-    best = optimal(who.places, who.prior, level, dilation)
-    return [time_shokri(who, quality_loss(best, who.prior))]

@@ -1,10 +1,10 @@
 // The certificate in plain words. The guarantee comes from what the client has checked, the rest
 // from the claims in the file.
 
+import { METHODS_WITHOUT_PRIOR } from "./constants.js";
 import { count, metres, seconds, times, tiny } from "./words.js";
 
 const PROVED = 1e-4; // a gap this small is due to the solver's tolerance
-const NO_PRIOR = ["planar-laplace", "exponential", "tight-constraints"];
 const TELLS_PRIOR =
   "This mechanism tells most of the prior it was built for to anyone who has it, even if its " +
   "file does not hold the prior: epsilon limits what a report tells, not what the mechanism " +
@@ -67,7 +67,7 @@ const short = (number, digits) => String(Number(number.toPrecision(digits)));
 
 /** The guarantee, from what the client has checked, in the sentences of format/certificate.py. */
 function promised({ epsilon, epsilon_unit: per, places, largest_snap_km: snap }, method) {
-  const tells = NO_PRIOR.includes(method) ? [] : [TELLS_PRIOR];
+  const tells = METHODS_WITHOUT_PRIOR.includes(method) ? [] : [TELLS_PRIOR];
   if (epsilon === null) {
     return ["This mechanism promises no epsilon: nothing limits what one report gives away.",
       ...tells];

@@ -17,3 +17,4 @@ export const COLUMN_NAMES = {
   lon: ["lon", "lng", "long", "longitude", "lon_deg", "location-long"],
 };
 export const TIMES_NAMES = ["coordtimes", "times", "timestamps"];
+export const METHODS_WITHOUT_PRIOR = ["tight-constraints", "planar-laplace", "exponential"];
