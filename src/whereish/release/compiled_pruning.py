@@ -1,4 +1,4 @@
-"""The two loops of `prune.prune` over outputs and rows, compiled."""
+"""The two loops of `pruning.prune` over outputs and rows, compiled."""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
@@ -103,12 +103,11 @@ def return_spare(low, high, spare, first, left, right, gain, y):
     """Let each output low <= z < high send no more than its places need: reduce its rows.
 
     spare[z, x] is what place x does not need. A row to x is reduced by as much as that allows; its
-    right place then has more to spare. The rows must be a forest, with the smallest ones last. y
-    and spare are changed.
+    right place then has more to spare. The rows of an output are a forest, or nearly so, with the
+    smallest ones last, which are the first to become 0. y and spare are changed.
     """
     for z in range(low, high):
-        changed = True
-        while changed:  # not more often than rows follow one another: a forest has no cycles
+        for _ in range(spare.shape[1]):  # a path of a forest is shorter than that
             changed = False
             for j in range(first[z + 1] - 1, first[z] - 1, -1):
                 more = spare[z, left[j]]
@@ -122,3 +121,5 @@ def return_spare(low, high, spare, first, left, right, gain, y):
                         spare[z, left[j]] = 0.0
                     y[j] -= less
                     spare[z, right[j]] += less
+            if not changed:
+                break

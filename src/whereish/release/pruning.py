@@ -46,8 +46,8 @@ from whereish.parallel import parallel_for
 from whereish.places import Array
 
 Numbers = NDArray[np.int64]
-# The bound of a pruned proof may be lower by this share of the bound of the whole one.
-LOST = 1e-9
+# The bound of a pruned proof may be lower by this share of the bound of the whole one: rounding.
+LOST = 2.0**-40
 # Room that is not used, as a share of the largest cost: reduced costs are sums in doubles.
 _ROOM = 2.0**-40
 # exp(-eps d) below this is not divided by. Rows of such pairs prove nothing that a double can hold.
@@ -79,7 +79,7 @@ def prune(
 
 def _pruned(proof: Proof, cost: Array, metric: Array) -> Proof:
     """Cancel all cycles of each output's rows, then return what is not needed."""
-    from whereish.release.compiled_prune import cancel_cycles, return_spare
+    from whereish.release.compiled_pruning import cancel_cycles, return_spare
 
     n, m = cost.shape
     rows = _ordered(proof, metric)
