@@ -36,22 +36,25 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from whereish.measures import Proof, lower_bound
+from whereish.measures import Proof, lower_bound, valid_rows
 from whereish.parallel import parallel_for
 from whereish.places import Array
 
 Numbers = NDArray[np.int64]
 # The bound of a pruned proof may be lower by this share of the bound of the whole one: rounding.
 LOST = 2.0**-40
-# Room that is not used, as a share of the largest cost: reduced costs are sums in doubles.
-_ROOM = 2.0**-40
+# The rounding error of a reduced cost in doubles, as a share of the sum of all its terms.
+_ROOM = 2.0**-44
 # exp(-eps d) below this is not divided by. Rows of such pairs prove nothing that a double can hold.
 _FAINTEST = 1e-200
+_MANY = 200_000  # rows, from which threads are worth their start
 
 
 def prune(
@@ -60,35 +63,45 @@ def prune(
     """Return a proof with at most m (n - 1) multipliers, and the lower bound that it proves.
 
     The bound is that of `lower_bound` for the returned proof. It is lower than that of the given
-    proof by at most a relative `LOST`; where rounding would cost more, the given proof is returned.
+    proof by at most a relative `LOST`. Where rounding would cost more, the given proof is returned.
 
     Raises
     ------
     GuaranteeError
         If these are not multipliers of rows.
     """
-    whole = lower_bound(proof, prior, quality_metric, privacy_metric)
-    if len(proof.value) == 0:
-        return proof, whole
-    fewer = _pruned(proof, prior[:, None] * quality_metric, privacy_metric)
+    cost = prior[:, None] * quality_metric
+    n, m = cost.shape
+    rows = _ordered(proof, n, m, privacy_metric)
+    fewer = _pruned(rows, cost, proof.epsilon)
     bound = lower_bound(fewer, prior, quality_metric, privacy_metric)
-    if len(fewer.value) < len(proof.value) and bound >= whole - LOST * abs(whole):
-        return fewer, bound
-    return proof, whole
+    # The bound of the given proof takes longer than the pruning. Doubles are enough to tell that
+    # it is not higher, unless it is many digits smaller than the costs.
+    reduced, error = _reduced(cost, rows)
+    whole = float((reduced.min(axis=0) + error).sum())
+    if bound < whole - LOST * abs(whole):
+        whole = lower_bound(proof, prior, quality_metric, privacy_metric)
+        if bound < whole - LOST * abs(whole):
+            return proof, whole
+    return fewer, bound
 
 
-def _pruned(proof: Proof, cost: Array, metric: Array) -> Proof:
+def _pruned(rows: _Rows, cost: Array, epsilon: float) -> Proof:
     """Cancel all cycles of each output's rows, then return what is not needed."""
     from whereish.release.compiled_pruning import cancel_cycles, return_spare
 
     n, m = cost.shape
-    rows = _ordered(proof, metric)
-    parallel_for(cancel_cycles, m, n, *rows.by_output(m))
-    rows = rows.positive()
-    parallel_for(return_spare, m, _spare(cost, rows), *rows.by_output(m))
-    rows = rows.positive()
-    output, left, right = (part.astype(np.int32) for part in (rows.output, rows.left, rows.right))
-    return Proof(proof.epsilon, output, left, right, rows.y)
+    left_over = rows.positive()
+    _for_outputs(cancel_cycles, m, n, *left_over.by_output(m))
+    left_over = left_over.positive()
+    reduced, error = _reduced(cost, left_over)
+    spare = np.maximum(reduced - reduced.min(axis=0) - error, 0.0)
+    _for_outputs(return_spare, m, spare, *left_over.by_output(m))
+    left_over = left_over.positive()
+    output, left, right = (
+        part.astype(np.int32) for part in (left_over.output, left_over.left, left_over.right)
+    )
+    return Proof(epsilon, output, left, right, left_over.y)
 
 
 @dataclass(frozen=True)
@@ -107,31 +120,36 @@ class _Rows:
         return first, self.left, self.right, self.gain, self.y
 
     def positive(self) -> _Rows:
-        """Return the rows with a multiplier above 0 that reach their left place."""
-        kept = (self.y > 0) & (self.gain > _FAINTEST)
+        """Return a copy of the rows with a multiplier above 0 that reach their left place."""
+        kept = np.flatnonzero((self.y > 0) & (self.gain > _FAINTEST))
         return _Rows(*(part[kept] for part in vars(self).values()))
 
 
-def _ordered(proof: Proof, metric: Array) -> _Rows:
+def _ordered(proof: Proof, n: int, m: int, metric: Array) -> _Rows:
     """Return the rows by output; those of an output by multiplier, the largest first.
 
-    Large multipliers enter the forest first, so that few rows of it are replaced later.
+    Large multipliers enter the forest first, so that few rows of it are replaced later. The bits of
+    positive floats are in the order of the floats.
     """
-    y = np.asarray(proof.value, np.float64)
-    order = np.argsort(-y, kind="stable")
-    order = order[np.argsort(np.asarray(proof.output)[order], kind="stable")]
-    output, left, right = (
-        np.asarray(part, np.int64)[order] for part in (proof.output, proof.left, proof.right)
-    )
-    gain = np.exp(-proof.epsilon * np.maximum(metric, metric.T)[left, right])
-    return _Rows(output, left, right, gain, y[order]).positive()
+    output, left, right, y = valid_rows(proof, n, m)
+    bits = np.minimum(y, 1e30).astype(np.float32).view(np.int32)
+    order = np.argsort((output << 32) - bits, kind="stable")
+    decay = np.exp(-proof.epsilon * np.maximum(metric, metric.T))
+    left, right = left[order], right[order]
+    return _Rows(output[order], left, right, decay[left, right], y[order])
 
 
-def _spare(cost: Array, rows: _Rows) -> Array:
-    """Return (m, n) how far each reduced cost is above the least one over the outputs."""
+def _reduced(cost: Array, rows: _Rows) -> tuple[Array, Array]:
+    """Return (m, n) reduced costs in doubles, and (n,) how far they may be off by rounding."""
     n, m = cost.shape
-    arrives = np.bincount(rows.output * n + rows.left, rows.gain * rows.y, m * n)
-    leaves = np.bincount(rows.output * n + rows.right, rows.y, m * n)
-    reduced = cost.T + (arrives - leaves).reshape(m, n)
-    room = _ROOM * max(float(cost.max()), float(rows.y.max(initial=0.0)))
-    return np.asarray(np.maximum(reduced - reduced.min(axis=0) - room, 0.0))
+    arrives = np.bincount(rows.output * n + rows.left, rows.gain * rows.y, m * n).reshape(m, n)
+    leaves = np.bincount(rows.output * n + rows.right, rows.y, m * n).reshape(m, n)
+    return cost.T + arrives - leaves, _ROOM * (cost.T + arrives + leaves).max(axis=0)
+
+
+def _for_outputs(kernel: Callable[..., Any], m: int, *arguments: Any) -> None:
+    """Run a compiled loop over all outputs; the outputs are independent of one another."""
+    if len(arguments[-1]) < _MANY:
+        kernel(0, m, *arguments)
+    else:
+        parallel_for(kernel, m, *arguments)
