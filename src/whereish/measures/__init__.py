@@ -2,7 +2,7 @@
 
 from whereish.measures.adversary import adversary_error, best_remap, conditional_entropy
 from whereish.measures.audit import TOTAL, Counts, Limits, audit_counts, check_rows
-from whereish.measures.bound import Proof, lower_bound, relative_gap
+from whereish.measures.bound import Proof, lower_bound, relative_gap, valid_rows
 from whereish.measures.channel import Channel, loss_between
 from whereish.measures.privacy import TightestEpsilon, Verdict, check_private, tightest_epsilon
 from whereish.measures.quality import (
@@ -33,5 +33,6 @@ __all__ = [
     "relative_gap",
     "report_radius",
     "tightest_epsilon",
+    "valid_rows",
     "worst_case_loss",
 ]

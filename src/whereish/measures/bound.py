@@ -82,7 +82,7 @@ def lower_bound(
     for name, values in (("quality_metric", quality), ("privacy_metric", metric)):
         if values.size == 0 or (values < 0).any():
             raise InputError(f"{name} must hold numbers, none of them negative")
-    output, left, right, y = _rows(proof, n, m)
+    output, left, right, y = valid_rows(proof, n, m)
     decay = _decay(as_epsilon(proof.epsilon), metric, left, right)
     return _down(math.fsum(_least(weights[:, None] * quality, output, left, right, y, decay)))
 
@@ -100,8 +100,14 @@ def relative_gap(loss: float, bound: float) -> float:
     return min(1.0, max(0.0, (loss - bound) / loss + _ROOM))
 
 
-def _rows(proof: Proof, n: int, m: int) -> tuple[_Integers, _Integers, _Integers, Array]:
-    """Return the output, the two places and the multiplier of each row, after checking them."""
+def valid_rows(proof: Proof, n: int, m: int) -> tuple[_Integers, _Integers, _Integers, Array]:
+    """Return the output, the two places and the multiplier of each row, after checking them.
+
+    Raises
+    ------
+    GuaranteeError
+        If these are not multipliers of rows for n inputs and m outputs.
+    """
     try:
         y = np.asarray(proof.value, dtype=np.float64)
     except (TypeError, ValueError):

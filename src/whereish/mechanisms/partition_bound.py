@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from whereish.deadline import Deadline
 from whereish.errors import InputError
 from whereish.limits import BOUND_S, BOUND_TOLERANCE
-from whereish.measures import Proof, loss_between, lower_bound, quality_loss, relative_gap
+from whereish.measures import Proof, loss_between, quality_loss, relative_gap
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array, as_number, as_prior
 from whereish.programs import greedy_spanner
+from whereish.release import prune
 from whereish.solvers import Multipliers, estimate, solve_structured
 
 _SMALLEST_PART = 50
@@ -68,7 +69,7 @@ def proof_by_parts(
         np.concatenate([none, *(one.right for one in found)]),
         np.concatenate([np.empty(0), *(one.value for one in found)]),
     )
-    return proof, lower_bound(proof, prior, loss, metric)
+    return prune(proof, prior, loss, metric)
 
 
 def _largest_part(n: int, time_limit_s: float | None) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from whereish.deadline import Deadline
 from whereish.errors import GuaranteeError, SolveError
 from whereish.limits import BOUND_TOLERANCE
-from whereish.measures import Proof, lower_bound
+from whereish.measures import Proof
 from whereish.mechanisms.arguments import (
     check_places,
     chosen_outputs,
@@ -29,6 +29,7 @@ from whereish.mechanisms.mechanism import Mechanism, repair_and_check
 from whereish.mechanisms.plan import plan
 from whereish.places import Array, Places, as_epsilon
 from whereish.programs import Spanner, check_dilation, least_loss, spanner_of
+from whereish.release import prune
 from whereish.solvers import (
     Program,
     Progress,
@@ -219,7 +220,8 @@ def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanis
         for answer in _answers(task, solver, form, chosen.constraints):
             fields = dict(answer.build_fields)
             if answer.proof is not None:
-                bound = lower_bound(answer.proof, weights, setting.loss, setting.metric)
+                proof, bound = prune(answer.proof, weights, setting.loss, setting.metric)
+                answer = replace(answer, proof=proof)
                 fields["lower_bound_km"] = max(bound, 0.0)
             notes = (*common.notes, *answer.notes)
             build = replace(common, **fields, seconds=time.perf_counter() - start, notes=notes)

@@ -1,5 +1,6 @@
 """TRUST: from the matrix of a solver to reports: repair, rounding to counts, sampling, snapping."""
 
+from whereish.release.pruning import prune
 from whereish.release.repair import Repaired, repair
 from whereish.release.rounding import Rounded, round_private, to_counts
 from whereish.release.sampler import cumulative, draw, uniform
@@ -14,6 +15,7 @@ __all__ = [
     "check_outside",
     "cumulative",
     "draw",
+    "prune",
     "repair",
     "round_private",
     "snap",
