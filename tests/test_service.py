@@ -25,12 +25,12 @@ from serving import Served, recipe, serving, wait_for, wait_until
 from whereish.format import audit_bytes, unpack, without_prior
 from whereish.spec import Recipe
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("service")]
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("service")) as served:
+    with serving(tmp_path_factory.mktemp("service"), waits={"piece_s": 3.0}) as served:
         yield served
 
 
@@ -166,7 +166,7 @@ def test_a_time_limit_hands_over_the_best_so_far(client: httpx.Client, tmp_path:
 
 
 def test_deleting_stops_the_solve_and_removes_it(service: Served, client: httpx.Client) -> None:
-    job = post(client, recipe(600))
+    job = post(client, recipe(400))
     wait_until(lambda: client.get(f"/v1/mechanisms/{job['id']}").json()["progress"] is not None)
     busiest = max(service.workers(), key=cpu_seconds)
     assert client.delete(f"/v1/mechanisms/{job['id']}").status_code == 204
@@ -375,7 +375,7 @@ def test_with_keys_each_client_sees_only_its_own_jobs(tmp_path: Path) -> None:
             "ann",
             "bob",
         ]
-        long = post(hers, recipe(700))["id"]
+        long = post(hers, recipe(400))["id"]
         wait_until(lambda: hers.get(f"/v1/mechanisms/{long}").json()["progress"] is not None)
         with hers.stream("GET", f"/v1/mechanisms/{long}/events") as stream:
             keys(tmp_path, "revoke", "ann")
@@ -587,7 +587,7 @@ def test_jobs_go_on_after_a_stop_and_after_a_kill(tmp_path: Path) -> None:
 
 def test_a_job_that_kills_its_worker_three_times_is_parked(tmp_path: Path) -> None:
     with serving(tmp_path, "--workers", "1") as service, service.client() as client:
-        job = post(client, recipe(600))["id"]
+        job = post(client, recipe(400))["id"]
         waits = post(client, recipe(6))["id"]
         killed: set[int] = set()
 
@@ -609,7 +609,7 @@ def test_a_job_that_kills_its_worker_three_times_is_parked(tmp_path: Path) -> No
 
 def test_a_worker_does_not_outlive_its_server(tmp_path: Path) -> None:
     with serving(tmp_path) as service, service.client() as client:
-        job = post(client, recipe(600))["id"]
+        job = post(client, recipe(400))["id"]
         wait_until(lambda: client.get(f"/v1/mechanisms/{job}").json()["progress"] is not None)
         left = service.workers()
         assert left
@@ -618,7 +618,11 @@ def test_a_worker_does_not_outlive_its_server(tmp_path: Path) -> None:
 
 
 def test_old_jobs_are_deleted(tmp_path: Path) -> None:
-    with serving(tmp_path, "--retention", "3s") as service, service.client() as client:
+    waits = {"housekeeping_s": 0.5}
+    with (
+        serving(tmp_path, "--retention", "3s", waits=waits) as service,
+        service.client() as client,
+    ):
         job = post(client, recipe(5))["id"]
         assert wait_for(client, job)["state"] == "done"
         assert client.get(f"/v1/mechanisms/{job}/file").status_code == 200

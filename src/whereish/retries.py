@@ -42,9 +42,11 @@ class RetryPolicy:
         report to the operator.
     gateway_pause_s
         Least time between the starts of two gateway processes.
+    housekeeping_s
+        How often a server reports that it runs, and removes what is old.
     server_silent_s
         Silence of a server after which another server takes over its jobs: three rounds of
-        housekeeping, which each server does every five seconds.
+        housekeeping.
     database_s
         How long the result of a solve is kept in memory while the database does not answer. Longer
         than a restart of a database takes, because a solve can be the work of minutes.
@@ -60,6 +62,7 @@ class RetryPolicy:
     cluster_silent_s: float = 10.0
     gateway_lost_s: float = 30.0
     gateway_pause_s: float = 5.0
+    housekeeping_s: float = 5.0
     server_silent_s: float = 15.0
     database_s: float = 600.0
 

@@ -29,7 +29,6 @@ from whereish.service.workers.worker import Outcome, Worker
 from whereish.solvers.estimates import overtime_seconds
 
 _POLL_S = 0.25  # how often a server looks for jobs that another server has accepted
-_HOUSEKEEPING_S = 5.0
 _STOPPING_S = 3.0
 _log = logging.getLogger("whereish.queue")
 
@@ -246,7 +245,7 @@ class Queue:
                     duty()
                 except Exception as wrong:
                     _log.error("housekeeping failed: %s", type(wrong).__name__)
-            if self._stop.wait(_HOUSEKEEPING_S):
+            if self._stop.wait(RETRY.housekeeping_s):
                 return
 
 
