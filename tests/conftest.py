@@ -4,8 +4,8 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Before NumPy is loaded. Processes of tests share the cores: threads of OpenBLAS would wait for each
-# other, and take up to ten times the CPU. test_structured checks that their number changes nothing.
+# Before NumPy is loaded. Processes of tests share the cores: threads of OpenBLAS would wait for
+# each other, and take up to ten times the CPU. test_structured checks that they change nothing.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Solving a program takes as long as it takes; the machine is shared.
