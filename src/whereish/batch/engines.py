@@ -43,7 +43,6 @@ class LocalEngine:
     def run(
         self, work: Callable[[Piece], Made], pieces: Iterable[Piece]
     ) -> Iterator[tuple[Piece, Made | Lost]]:
-        """Yield every piece with its result."""
         coming, under_way = iter(pieces), dict[Future[Made], Piece]()
         while True:
             suspects: list[Piece] = []
@@ -88,7 +87,6 @@ class LocalEngine:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
-        """End all processes, also those that work."""
         self._end()
         del self._pool
         gc.collect()  # otherwise Python warns about semaphores if it exits soon after

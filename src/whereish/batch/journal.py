@@ -137,7 +137,6 @@ class Journal:
             self.add(Row(user, "", _BEGUN))
 
     def add(self, row: Row) -> None:
-        """Note what came of somebody."""
         self._rows[row.user] = row
         self._held.append(json.dumps(asdict(row)).encode() + b"\n")
         if isinstance(self._output, Folder) or len(self._held) >= 64:

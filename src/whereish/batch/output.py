@@ -18,23 +18,18 @@ class Output(Protocol):
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file under its name."""
-        ...
 
     def read(self, name: str) -> bytes | None:
         """Return what a file holds, or None if there is none."""
-        ...
 
     def size(self, name: str) -> int | None:
         """Return how large a file is, or None if there is none."""
-        ...
 
     def names(self, folder: str) -> list[str]:
         """Return the names of the files in a folder."""
-        ...
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -44,34 +39,29 @@ class Folder:
     path: Path
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file under its name."""
         file = self.path / name
         if not file.parent.is_dir():
             make_folder(file.parent)
         write_whole(file, content, private=True)
 
     def read(self, name: str) -> bytes | None:
-        """Return what a file holds, or None if there is none."""
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def size(self, name: str) -> int | None:
-        """Return how large a file is, or None if there is none."""
         try:
             return (self.path / name).stat().st_size
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder."""
         with contextlib.suppress(FileNotFoundError):
             return sorted(file.name for file in (self.path / folder).iterdir() if file.is_file())
         return []
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
         (self.path / name).unlink(missing_ok=True)
 
 
@@ -91,27 +81,23 @@ class Store:
         return f"{self.address.rstrip('/')}/{name}"
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file under its name."""
         system, at = self._system, self._at(name)
         system.makedirs(at.rsplit("/", 1)[0], exist_ok=True)
         system.pipe_file(at, content)
 
     def read(self, name: str) -> bytes | None:
-        """Return what a file holds, or None if there is none."""
         try:
             return bytes(self._system.cat_file(self._at(name)))
         except FileNotFoundError:
             return None
 
     def size(self, name: str) -> int | None:
-        """Return how large a file is, or None if there is none."""
         try:
             return int(self._system.size(self._at(name)))
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder."""
         try:
             found = self._system.ls(self._at(folder), detail=False)
         except FileNotFoundError:
@@ -119,7 +105,6 @@ class Store:
         return sorted(str(path).rsplit("/", 1)[-1] for path in found)
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
         with contextlib.suppress(FileNotFoundError):
             self._system.rm_file(self._at(name))
 

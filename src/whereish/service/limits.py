@@ -79,16 +79,13 @@ class Limits:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        for name in (
-            "body_bytes", "places", "queue", "jobs_per_key", "posts_per_minute",
-            "reads_per_second", "streams_per_key",
-        ):  # fmt: skip
-            as_whole(name, getattr(self, name))
-        for name in ("connections", "connections_per_address"):
-            if getattr(self, name) is not None:
-                as_whole(name, getattr(self, name))
-        as_number("memory_gb", self.memory_gb, unit="GB")
-        as_number("time_limit_s", self.time_limit_s, unit="seconds")
+        for name, value in vars(self).items():
+            if name == "memory_gb":
+                as_number(name, value, unit="GB")
+            elif name == "time_limit_s":
+                as_number(name, value, unit="seconds")
+            elif value is not None:
+                as_whole(name, value)
 
 
 @dataclass(frozen=True)

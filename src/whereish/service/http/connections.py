@@ -64,7 +64,6 @@ class _Group:
         (self.bodies if body else self.others)[connection] = when
 
     def remove(self, connection: Connection) -> None:
-        """Remove a connection."""
         self.bodies.pop(connection, None)
         self.others.pop(connection, None)
 
@@ -114,7 +113,6 @@ class Connections:
             group.put(connection, when, body=body)
 
     def remove(self, connection: Connection) -> None:
-        """Stop counting a connection."""
         network = self._network.pop(connection, None)
         if network is not None:
             self._all.remove(connection)

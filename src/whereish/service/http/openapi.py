@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from whereish.service.error_body import HTTP_ERRORS
-from whereish.service.http import schema
 from whereish.service.http.models import About, Error, Health, Job, Readiness
+from whereish.spec import BuildSpec
 
 TITLE = "Whereish"
 DESCRIPTION = (
@@ -79,11 +79,7 @@ CREATE = Operation(
         "parameters": [_IDEMPOTENCY_KEY],
         "requestBody": {
             "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {"$ref": f"#/components/schemas/{schema.REQUEST_BODY}"}
-                }
-            },
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/BuildSpec"}}},
         },
     },
 )  # fmt: skip
@@ -177,9 +173,10 @@ def _without_null(option: dict[str, Any]) -> dict[str, Any] | None:
 def complete(document: dict[str, Any]) -> dict[str, Any]:
     """Add the recipe and the key, and remove what FastAPI adds but the service never answers."""
     components = document["components"]
-    for name, recipe in schema.components().items():
-        named = _with_names(recipe, components["schemas"])
-        components["schemas"][name] = named | {"title": name, "example": recipe["example"]}
+    recipe = BuildSpec.json_schema()  # with the mechanisms and metrics that are registered now
+    named = _with_names(recipe, components["schemas"])
+    named |= {"title": "BuildSpec", "example": recipe["example"]}
+    components["schemas"]["BuildSpec"] = named
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for unused in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(unused, None)

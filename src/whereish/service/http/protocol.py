@@ -98,7 +98,6 @@ class ConnectionProtocol(HttpToolsProtocol):
             self._feed()
 
     def shutdown(self) -> None:
-        """Close when the server stops."""
         if self.state is State.LINGER:
             self.drop()
         else:
@@ -133,7 +132,6 @@ class ConnectionProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the path of a request."""
         self._known_bytes += len(url)
         super().on_url(url)
 
@@ -321,7 +319,6 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def drop(self) -> None:
-        """Close at once."""
         self._enter(State.CLOSED)
         self.transport.abort()
 
@@ -333,7 +330,6 @@ class ConnectionProtocol(HttpToolsProtocol):
         self._connections.changed(self)
 
     def is_waiting(self) -> bool:
-        """Return whether the connection waits for its client."""
         if self.transport.get_write_buffer_size():
             return self.loop.time() - self._taken_at > FIXED.stalled_s
         if self.state in (State.ANSWER, State.LAST, State.CLOSED):
@@ -342,11 +338,9 @@ class ConnectionProtocol(HttpToolsProtocol):
         return running is None or (not running.response_started and running is self._read)
 
     def is_uploading(self) -> bool:
-        """Return whether the client sends a body."""
         return self.state is State.BODY
 
     def check(self, now: float) -> None:
-        """Close the connection if the time of its state is over."""
         size = self.transport.get_write_buffer_size()
         if size == 0 or self.sent - size > self._taken:
             self._taken, self._taken_at = self.sent - size, now

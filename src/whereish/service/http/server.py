@@ -50,18 +50,10 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings, ready: Callable[[str], object]) -> None:
-    """Serve until interrupted.
+    """Serve until interrupted; call `ready` with the URL once requests are answered.
 
-    Parameters
-    ----------
-    ready
-        Called with the URL once requests are answered.
-
-    Raises
-    ------
-    InputError
-        If other machines could reach it but there are no keys; if the address is in use; if
-        another server uses the folder.
+    InputError is raised if other machines could reach it but there are no keys, if the address is
+    in use, and if another server uses the folder.
     """
     os.umask(0o077)
     disable_core_dumps()

@@ -36,7 +36,6 @@ class AnswerTransport:
         self._connection = connection
 
     def write(self, data: bytes) -> None:
-        """Send bytes of an answer."""
         self._connection.sent += len(data)
         self._connection.transport.write(data)
 
@@ -46,5 +45,4 @@ class AnswerTransport:
         return connection.state is State.LINGER or connection.transport.is_closing()
 
     def close(self) -> None:
-        """Close after the answer."""
         self._connection.close()

@@ -42,7 +42,6 @@ class Job:
 
     @property
     def is_final(self) -> bool:
-        """Whether the job has ended."""
         return self.state in FINAL
 
     @cached_property
@@ -82,7 +81,6 @@ class JobCache:
         return self._changes
 
     def get(self, client: str, id_: str) -> Job | None:
-        """Return a client's job if it is cached."""
         owner, job = self._jobs.get(id_, ("", None))
         return job if owner == client else None
 
@@ -93,7 +91,6 @@ class JobCache:
                 self._jobs[job.id] = (client, job)
 
     def progress(self, id_: str) -> dict[str, Any] | None:
-        """Return the progress of a solve of this process."""
         return self._progress.get(id_)
 
     def set_progress(self, id_: str, progress: dict[str, Any]) -> None:

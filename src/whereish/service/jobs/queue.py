@@ -53,7 +53,6 @@ class Queue:
 
     @property
     def ready(self) -> bool:
-        """Whether jobs can be built."""
         return self._started and self._workers.is_usable
 
     @property
@@ -62,13 +61,7 @@ class Queue:
         return len(self._running)
 
     def start(self) -> None:
-        """Queue again what this server has left unfinished, and start to build.
-
-        Raises
-        ------
-        InputError
-            If the cluster cannot be used.
-        """
+        """Queue again what this server has left unfinished, and start to build."""
         cores = self._workers.start()
         workers = cores if self._settings.workers is None else self._settings.workers
         _remove_former_queue(self._settings)
@@ -96,7 +89,6 @@ class Queue:
             self._jobs.requeue(self._settings.server)
 
     def notify(self) -> None:
-        """Note that a job was added."""
         self._added.set()
 
     def cancel(self, id_: str) -> None:

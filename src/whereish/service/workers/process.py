@@ -16,27 +16,22 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from whereish.service.error_body import describe_error
 
+Send = Callable[..., None]
 # Niceness while loading and while solving: answering requests has priority over both.
 _WARMING, _SOLVING = 5, 14
 
 
 def main() -> None:
     """Solve one recipe."""
-    # Output of libraries must not mix with the messages.
-    output = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    send = open_messages()
     os.nice(_WARMING)
     _prefer_for_oom_kill()
     disable_core_dumps()
-
-    def send(message: dict[str, Any], then: bytes = b"") -> None:
-        output.write(json.dumps(message).encode() + b"\n" + then)
-        output.flush()
-
     try:
         warm_up()
     except BaseException as wrong:
@@ -56,11 +51,22 @@ def main() -> None:
         send({"file": len(file), "result": result}, file)
     except BaseException as wrong:
         send({"error": error_of(wrong)})
-    output.close()
     os._exit(0)
 
 
-def solve(body: bytes, memory_gb: float, send: Any) -> tuple[bytes, dict[str, Any]]:
+def open_messages() -> Send:
+    """Return a function that sends a message; all else that is printed is thrown away."""
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+    def send(message: dict[str, Any], then: bytes = b"") -> None:
+        output.write(json.dumps(message).encode() + b"\n" + then)
+        output.flush()
+
+    return send
+
+
+def solve(body: bytes, memory_gb: float, send: Send) -> tuple[bytes, dict[str, Any]]:
     """Build and certify the mechanism of a recipe, and audit the certified bytes."""
     from whereish.format import audit_bytes, mechanism_bytes
     from whereish.measures import quality_loss
