@@ -28,7 +28,7 @@ def add_mechanisms(app: FastAPI, service: Service) -> FastRoute:
     """Add the endpoints, and return the fast route for the state of a job."""
     limits = service.settings.limits
 
-    @app.post("/v1/mechanisms", **openapi.route(openapi.CREATE))
+    @app.post("/v1/mechanisms", **openapi.CREATE)
     async def create_mechanism(request: Request) -> Response:
         """Start to build the mechanism of a recipe. The answer is a job."""
         client = await service.client(request)
@@ -41,12 +41,12 @@ def add_mechanisms(app: FastAPI, service: Service) -> FastRoute:
             job = await service.run(service.accept, client, body, name)
         return json_response(202, job.content, {"location": f"/v1/mechanisms/{job.id}"})
 
-    @app.get(_ROUTE, **openapi.route(openapi.GET))
+    @app.get(_ROUTE, **openapi.GET)
     async def get_mechanism(request: Request, id: JobId) -> Response:
         """Return the state of a job."""
         return json_response(200, (await service.client_and_job(request, id))[1].content)
 
-    @app.get(f"{_ROUTE}/events", **openapi.route(openapi.EVENTS))
+    @app.get(f"{_ROUTE}/events", **openapi.EVENTS)
     async def stream_events(request: Request, id: JobId) -> Response:
         """Stream the state of a job whenever it changes, until the job has ended."""
         client, job = await service.client_and_job(request, id)
@@ -55,13 +55,13 @@ def add_mechanisms(app: FastAPI, service: Service) -> FastRoute:
             raise ApiError("too_many_streams", message, None, {"retry-after": "5"})
         return EventStream(service, client, job)
 
-    @app.get(f"{_ROUTE}/file", **openapi.route(openapi.FILE))
+    @app.get(f"{_ROUTE}/file", **openapi.FILE)
     async def download_file(request: Request, id: JobId) -> Response:
         """Return the certified file of a job that is done."""
         client, job = await service.client_and_job(request, id)
         return await _file(service, request, client, job)
 
-    @app.delete(_ROUTE, **openapi.route(openapi.DELETE))
+    @app.delete(_ROUTE, **openapi.DELETE)
     async def delete_mechanism(request: Request, id: JobId) -> Response:
         """Delete a job with its file. If it is not done yet, stop the solve."""
         client, _ = await service.client_and_job(request, id)
