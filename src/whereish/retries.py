@@ -47,7 +47,7 @@ class RetryPolicy:
     server_silent_s: float = 15.0
     # How long the result of a solve is kept in memory while the database does not answer. Longer
     # than a restart of a database takes, because a solve can be the work of minutes.
-    database_s: float = 600.0
+    database_away_s: float = 600.0
 
 
 RETRY = RetryPolicy()

@@ -110,13 +110,7 @@ class Store:
 
 
 def open_output(where: str) -> Output:
-    """Return a folder, or a store for an address like ``s3://bucket/run``.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written, or what the address needs is not installed.
-    """
+    """Return a folder, or a store for an address like ``s3://bucket/run``, that can be written."""
     if where.startswith("memory:"):
         raise InputError(f"output must be something that stays, got {where}: give a folder")
     if re.match(r"[a-z0-9]+:/(?!/)", where):

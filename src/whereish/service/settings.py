@@ -113,13 +113,7 @@ def default_folder() -> Path:
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder that only its owner may enter, or use one that exists.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written, or holds other files and other users may enter it.
-    """
+    """Make a folder that only its owner may enter, or use such a one, or one that is empty."""
     try:
         if folder.is_dir() and folder.stat().st_mode & 0o077 and any(folder.iterdir()):
             raise InputError(

@@ -28,17 +28,30 @@ from whereish.service.limits import FIXED
 from whereish.service.settings import Settings, private_folder
 from whereish.service.workers.process import disable_core_dumps
 
-_CHECK_S = 1.0
+_CHECK_TICKS = 10  # between two checks of all connections: a second
 
 
 class _Server(uvicorn.Server):
-    """A server that ends after a signal, without raising the signal a second time."""
+    """A server that says when it is ready, and ends after a signal without raising it again."""
 
-    service: Service
+    def __init__(
+        self, config: uvicorn.Config, service: Service, ready: Callable[[], object]
+    ) -> None:
+        super().__init__(config)
+        self._service, self._ready = service, ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _CHECK_TICKS == 0:
+            self._service.connections.check(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End open event streams as well."""
-        self.service.stopping = True
+        self._service.stopping = True
         super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
@@ -76,32 +89,15 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
             timeout_graceful_shutdown=3, backlog=min(1024, (open_files() or 4096) // 4), ws="none",
             proxy_headers=False, http=cast(Any, protocol),
         )  # fmt: skip
-        server = _Server(config)
-        server.service = service
+        server = _Server(config, service, lambda: ready(f"http://{shown}:{settings.port}"))
         # Loaded modules stay: a search for garbage in them would block all requests for 0.1 s.
         gc.collect()
         gc.freeze()
         sys.setswitchinterval(0.0005)  # threads of the queue delay answers less
 
-        async def run() -> None:
-            async def report_ready() -> None:
-                while not server.started:
-                    await asyncio.sleep(0.01)
-                ready(f"http://{shown}:{settings.port}")
-
-            async def check_connections() -> None:
-                while True:
-                    await asyncio.sleep(_CHECK_S)
-                    service.connections.check(asyncio.get_running_loop().time())
-
-            tasks = [asyncio.create_task(report_ready()), asyncio.create_task(check_connections())]
-            await server.serve(sockets=[listening])
-            for task in tasks:
-                task.cancel()
-
         try:
             with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-                runner.run(run())
+                runner.run(server.serve(sockets=[listening]))
         finally:
             service.queue.stop()
 

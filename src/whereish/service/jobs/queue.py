@@ -243,7 +243,7 @@ class Queue:
 
 def _retry_database(store: Callable[..., bool], *arguments: Any) -> bool:
     """Store an outcome, and try again while the database is away: a solve may have taken long."""
-    end = time.monotonic() + RETRY.database_s
+    end = time.monotonic() + RETRY.database_away_s
     while True:
         try:
             return store(*arguments)
