@@ -19,9 +19,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import whereish as wh
 from serving import Served, recipe, serving, wait_for, wait_until
+from whereish.cli import app
 from whereish.format import audit_bytes, unpack, without_prior
 from whereish.spec import Recipe
 
@@ -48,8 +50,9 @@ def post(client: httpx.Client, document: Any, **headers: str) -> dict[str, Any]:
 
 
 def keys(folder: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "whereish", "keys", *words, "--folder", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    done = CliRunner().invoke(app, ["keys", *words, "--folder", str(folder)])
+    assert done.exit_code == 0, done.stderr
+    return done.stdout.strip()
 
 
 # --- a job ------------------------------------------------------------------------------------
@@ -351,7 +354,7 @@ def test_with_keys_each_client_sees_only_its_own_jobs(tmp_path: Path) -> None:
     assert ann != bob
     kept = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert ann.split("_")[2].encode() not in kept
-    with serving(tmp_path) as service:
+    with serving(tmp_path, waits={"housekeeping_s": 0.5}) as service:
         hers, his, nobody = service.client(ann), service.client(bob), service.client()
         job = post(hers, recipe(5))["id"]
         wait_for(hers, job)
