@@ -33,8 +33,6 @@ from whereish.service.jobs.sealing import WRONG_SECRET, Seal
 from whereish.service.limits import Limits
 from whereish.spec import Recipe
 
-_COLUMNS = "id, state, created, about, progress, error, etag"
-
 
 class TooMuchError(WhereishError):
     """The queue is full, or the client has too many jobs."""
@@ -63,18 +61,13 @@ class Jobs:
     def _accepted(
         self, run: Callable[..., Iterable[Any]], client: str, name: str, body: bytes
     ) -> str | None:
-        rows = list(
-            run(
-                "SELECT body, job FROM idempotency_keys WHERE client = ? AND name = ?",
-                (client, self._seal.digest(name.encode())),
-            )
-        )
-        if rows and rows[0][0] != self._seal.digest(body):
-            raise InputError(
-                "Idempotency-Key must be new for a new recipe, and this one was used for another",
-                "Idempotency-Key",
-            )
-        return rows[0][1] if rows else None
+        statement = "SELECT body, job FROM idempotency_keys WHERE client = ? AND name = ?"
+        for used_for, job in run(statement, (client, self._seal.digest(name.encode()))):
+            if used_for != self._seal.digest(body):
+                message = "Idempotency-Key must be new for a new recipe, and this one was used for"
+                raise InputError(f"{message} another", "Idempotency-Key")
+            return str(job)
+        return None
 
     def accept(
         self, client: str, recipe: Recipe, plan: Plan, body: bytes, name: str | None
@@ -131,22 +124,17 @@ class Jobs:
         """
         mark = self.cache.mark
         rows = self._database.read(
-            f"SELECT {_COLUMNS} FROM jobs WHERE client = ? AND id = ?",  # noqa: S608
+            "SELECT state, created, about, COALESCE(progress, 'null'), COALESCE(error, 'null'), "
+            "etag FROM jobs WHERE client = ? AND id = ?",
             (client, id_),
         )
         if not rows:
             return None
-        job = self._job(rows[0])
+        state, created, about, progress, error, etag = rows[0]
+        now = (self.cache.progress(id_) if state == RUNNING else None) or json.loads(progress)
+        job = Job(id_, state, created, json.loads(about), now, json.loads(error), etag)
         self.cache.keep(client, job, mark)
         return job
-
-    def _job(self, row: tuple[Any, ...]) -> Job:
-        id_, state, created, about, progress, error, etag = row
-        now = self.cache.progress(id_) if state == RUNNING else None
-        if now is None and progress is not None:
-            now = json.loads(progress)
-        wrong = None if error is None else json.loads(error)
-        return Job(id_, state, created, json.loads(about), now, wrong, etag)
 
     def file(self, client: str, id_: str) -> bytes | None:
         """Return the file of a job that is done, or None; raise GuaranteeError if it changed."""
