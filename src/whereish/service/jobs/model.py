@@ -24,19 +24,13 @@ OPEN, FINAL = (QUEUED, RUNNING), (DONE, FAILED, PARKED)
 
 @dataclass(frozen=True)
 class Job:
-    """A job as its client sees it.
-
-    Attributes
-    ----------
-    progress
-        The state of the solve, or, under ``note``, what the job waits for.
-    """
+    """A job as its client sees it."""
 
     id: str
     state: str
     created: float
     about: dict[str, Any]
-    progress: dict[str, Any] | None = None
+    progress: dict[str, Any] | None = None  # of the solve, or, under "note", what it waits for
     error: dict[str, Any] | None = None
     etag: str | None = None
 

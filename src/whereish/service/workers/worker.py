@@ -29,18 +29,12 @@ _log = logging.getLogger("whereish.queue")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of an attempt: a file, or an error, or neither if the worker died.
-
-    Attributes
-    ----------
-    was_warm
-        Whether the worker was ready for work when it died. If not, no recipe is at fault.
-    """
+    """The end of an attempt: a file, or an error, or neither if the worker died."""
 
     file: bytes | None = None
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
-    was_warm: bool = True
+    was_warm: bool = True  # when it died; if it was not ready for work, no recipe is at fault
 
 
 class Worker(ABC):
