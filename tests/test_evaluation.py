@@ -236,11 +236,12 @@ def test_a_run_that_is_killed_goes_on_where_it_was(finished: Path, tmp_path: Pat
     words = ["paper", *SMALL, "-o", str(folder)]
     moments = random.Random(int(os.environ.get("WHEREISH_SEED", "0")))
     parts = len(list((finished / "parts").glob("*.json")))
-    kept: list[int] = []
-    while not kept or kept[-1] < parts - 4:
+    kept = [0]
+    while kept[-1] < parts - 4:
         # Before a part is written, or when all of it is in a file that has not its name yet.
         step = moments.choice(("whereish.studies.runs:write_whole", "whereish.files:os.replace"))
-        with halting(step, moments.randint(2, max(4, parts // 4)), *words) as running:
+        most = min(parts // 4, parts - kept[-1])
+        with halting(step, moments.randint(2, most), *words) as running:
             running.wait()
             running.process.kill()
         kept.append(len(list((folder / "parts").glob("*.json"))) if folder.exists() else 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from whereish.errors import InputError
-from whereish.files import make_folder, open_lock, write_whole
+from whereish.files import locked, make_folder, write_whole
 
 
 class Output(Protocol):
@@ -142,15 +142,8 @@ def alone(output: Output) -> Iterator[None]:
     if not isinstance(output, Folder):
         yield
         return
-    import fcntl
-
     file = output.path / ".batch" / "lock"
     make_folder(file.parent)
-    with open_lock(file) as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"output must be used by one run at a time, and another one uses {output.path}"
-            ) from None
+    words = f"output must be used by one run at a time, and another one uses {output.path}"
+    with locked(file, words):
         yield

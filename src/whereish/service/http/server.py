@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import gc
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import FrameType
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import uvicorn
 
 from whereish.errors import InputError
+from whereish.files import locked
 from whereish.service.http.app import create_app
 from whereish.service.http.connections import open_files
 from whereish.service.http.context import Service
@@ -72,7 +72,7 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
     disable_core_dumps()
     _raise_file_limit()
     private_folder(settings.folder)
-    with _lock(settings.folder, settings.database is None), _listen(settings) as listening:
+    with _lock(settings), _listen(settings) as listening:
         address = listening.getsockname()
         settings = replace(settings, port=address[1])
         app, service = create_app(settings)
@@ -111,21 +111,15 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-@contextlib.contextmanager
-def _lock(folder: Path, embedded: bool) -> Iterator[IO[str] | None]:
-    """Lock the folder, so that no second server uses its embedded database."""
-    if not embedded:
-        yield None
-        return
-    with (folder / "lock").open("a+") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"folder must be used by one server at a time, and another one uses {folder}: "
-                "give --folder, or --database for several servers"
-            ) from None
-        yield stream
+def _lock(settings: Settings) -> AbstractContextManager[None]:
+    """Return a lock of the folder, so that no second server uses its embedded database."""
+    if settings.database is not None:
+        return contextlib.nullcontext()
+    return locked(
+        settings.folder / "lock",
+        f"folder must be used by one server at a time, and another one uses {settings.folder}: "
+        "give --folder, or --database for several servers",
+    )
 
 
 @contextlib.contextmanager
