@@ -29,7 +29,8 @@ HEADERS = {"content-type": "application/json"}
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("hostile")
-    with serving(folder, "--rate", "100000", "--jobs", "100000", "--queue", "100000") as served:
+    flags = ("--rate", "100000", "--jobs", "100000", "--queue", "100000")
+    with serving(folder, *flags, waits={"headers_s": 3.0}) as served:
         yield served
 
 
