@@ -1,7 +1,12 @@
+import os
 import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Before NumPy is loaded. Processes of tests share the cores: threads of OpenBLAS would wait for
+# each other, and take up to ten times the CPU. test_structured checks that they change nothing.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Solving a program takes as long as it takes; the machine is shared.
 settings.register_profile(
@@ -18,7 +23,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs one after the other because it fills both cores is heavy, and left out of quick."""
+    """Mark the group "heavy" as heavy: it fills both cores, and quick leaves it out.
+
+    The other groups are modules whose fixtures take long: on one process, each is made once.
+    """
     for item in items:
         group = item.get_closest_marker("xdist_group")
         if group is not None and group.args == ("heavy",):

@@ -443,7 +443,7 @@ def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_cleanly(tmp_path: Path, ending: int) -> None:
-    source = table(tmp_path, people(400, places=40))
+    source = table(tmp_path, people(90, places=20))
     with halting(ADD, 25, *command(source, tmp_path / "out")) as running:
         running.wait()
         running.process.send_signal(ending)

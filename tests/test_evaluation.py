@@ -28,7 +28,7 @@ from whereish.studies.charts import CHARTS
 from whereish.studies.evaluation import OPTIMAL, loss_at_dilation, privacy_under_priors
 from whereish.studies.runs import Part, run_parts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("evaluation")]
 
 SMALL = ["--users", "14", "--days", "40", "--places", "12", "--at-least", "5", "--sizes", "12",
          "--epsilons", "0.5,1.07,2", "--dilations", "1,1.05,1.1,1.2", "--time-limit", "2",
@@ -236,11 +236,12 @@ def test_a_run_that_is_killed_goes_on_where_it_was(finished: Path, tmp_path: Pat
     words = ["paper", *SMALL, "-o", str(folder)]
     moments = random.Random(int(os.environ.get("WHEREISH_SEED", "0")))
     parts = len(list((finished / "parts").glob("*.json")))
-    kept: list[int] = []
-    while not kept or kept[-1] < parts - 4:
+    kept = [0]
+    while kept[-1] < parts - 4:
         # Before a part is written, or when all of it is in a file that has not its name yet.
         step = moments.choice(("whereish.studies.runs:write_whole", "whereish.files:os.replace"))
-        with halting(step, moments.randint(2, max(4, parts // 8)), *words) as running:
+        most = min(parts // 4, parts - kept[-1])
+        with halting(step, moments.randint(2, most), *words) as running:
             running.wait()
             running.process.kill()
         kept.append(len(list((folder / "parts").glob("*.json"))) if folder.exists() else 0)

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from serving import PATIENCE_S, Served, recipe, serving
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("hostile")]
 
 CPU_SECONDS = 2.0  # of the server, for anything that anybody may send
 HEADERS = {"content-type": "application/json"}
@@ -29,7 +29,8 @@ HEADERS = {"content-type": "application/json"}
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("hostile")
-    with serving(folder, "--rate", "100000", "--jobs", "100000", "--queue", "100000") as served:
+    flags = ("--rate", "100000", "--jobs", "100000", "--queue", "100000")
+    with serving(folder, *flags, waits={"headers_s": 3.0}) as served:
         yield served
 
 

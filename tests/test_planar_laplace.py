@@ -15,11 +15,10 @@ import whereish as wh
 from whereish.places import Places, cell_edges
 
 INFINITY = float("inf")
+GAUSS = np.polynomial.legendre.leggauss(400)
 
 
-def mass_by_rays(
-    origin: some.Floats, z: int, outputs: some.Floats, epsilon: float, nodes: int = 400
-) -> float:
+def mass_by_rays(origin: some.Floats, z: int, outputs: some.Floats, epsilon: float) -> float:
     """The mass of a nearest-place cell, another way: ray by ray.
 
     Cells are convex, so a ray from the origin is inside one between two distances, given by the
@@ -27,26 +26,22 @@ def mass_by_rays(
     where the ray passes a corner of the cell: a corner is a point as far from z as from two others.
     """
 
-    def along(angle: float) -> float:
-        direction = np.array([math.cos(angle), math.sin(angle)])
-        low, high = 0.0, INFINITY
-        for other in range(len(outputs)):
-            if other == z:
-                continue
-            towards = outputs[other] - outputs[z]
-            middle = (outputs[other] + outputs[z]) / 2
-            room, slope = float(towards @ (middle - origin)), float(towards @ direction)
-            if slope > 0:
-                high = min(high, room / slope)
-            elif slope < 0:
-                low = max(low, room / slope)
-            elif room < 0:
-                return 0.0
-        if high <= low:
-            return 0.0
-        near = (1 + epsilon * low) * math.exp(-epsilon * low)
-        far = 0.0 if high == INFINITY else (1 + epsilon * high) * math.exp(-epsilon * high)
-        return near - far
+    others = [other for other in range(len(outputs)) if other != z]
+    normals = outputs[others] - outputs[z]
+    room = (normals * ((outputs[others] + outputs[z]) / 2 - origin)).sum(axis=1)
+
+    def along(angles: some.Floats) -> some.Floats:
+        slope = np.column_stack([np.cos(angles), np.sin(angles)]) @ normals.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            crossing = room / slope
+        high = np.where(slope > 0, crossing, INFINITY).min(axis=1).clip(min=0.0)
+        low = np.where(slope < 0, crossing, 0.0).max(axis=1).clip(min=0.0)
+        outside = (high <= low) | ((slope == 0) & (room < 0)).any(axis=1)
+        return np.where(outside, 0.0, beyond(low) - beyond(high))
+
+    def beyond(radius: some.Floats) -> some.Floats:
+        scaled = epsilon * np.where(radius == INFINITY, 0.0, radius)
+        return np.where(radius == INFINITY, 0.0, (1 + scaled) * np.exp(-scaled))
 
     corners = [0.0, 2 * math.pi]
     for a in range(len(outputs)):
@@ -65,13 +60,13 @@ def mass_by_rays(
             towards = outputs[other] - outputs[z]
             for sign in (1, -1):
                 corners.append(math.atan2(sign * towards[0], -sign * towards[1]) % (2 * math.pi))
-    x, w = np.polynomial.legendre.leggauss(nodes)
+    x, w = GAUSS
     total = 0.0
     corners = sorted(corners)
     for left, right in itertools.pairwise(corners):
         if right - left > 1e-13:
             half, middle = (right - left) / 2, (right + left) / 2
-            total += half * float(w @ [along(middle + half * node) for node in x])
+            total += half * float(w @ along(middle + half * x))
     return total / (2 * math.pi)
 
 

@@ -127,7 +127,7 @@ def test_a_canary_leaves_no_trace(tmp_path: Path) -> None:
 def _long() -> dict[str, Any]:
     from serving import recipe
 
-    document = recipe(500)
+    document = recipe(300)
     document["places"]["xy_km"][0] = [float(LATITUDE), float(LONGITUDE)]
     return document
 

@@ -19,18 +19,20 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import whereish as wh
 from serving import Served, recipe, serving, wait_for, wait_until
+from whereish.cli import app
 from whereish.format import audit_bytes, unpack, without_prior
 from whereish.spec import Recipe
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("service")]
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("service")) as served:
+    with serving(tmp_path_factory.mktemp("service"), waits={"piece_s": 3.0}) as served:
         yield served
 
 
@@ -48,8 +50,9 @@ def post(client: httpx.Client, document: Any, **headers: str) -> dict[str, Any]:
 
 
 def keys(folder: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "whereish", "keys", *words, "--folder", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    done = CliRunner().invoke(app, ["keys", *words, "--folder", str(folder)])
+    assert done.exit_code == 0, done.stderr
+    return done.stdout.strip()
 
 
 # --- a job ------------------------------------------------------------------------------------
@@ -166,7 +169,7 @@ def test_a_time_limit_hands_over_the_best_so_far(client: httpx.Client, tmp_path:
 
 
 def test_deleting_stops_the_solve_and_removes_it(service: Served, client: httpx.Client) -> None:
-    job = post(client, recipe(600))
+    job = post(client, recipe(400))
     wait_until(lambda: client.get(f"/v1/mechanisms/{job['id']}").json()["progress"] is not None)
     busiest = max(service.workers(), key=cpu_seconds)
     assert client.delete(f"/v1/mechanisms/{job['id']}").status_code == 204
@@ -351,7 +354,7 @@ def test_with_keys_each_client_sees_only_its_own_jobs(tmp_path: Path) -> None:
     assert ann != bob
     kept = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert ann.split("_")[2].encode() not in kept
-    with serving(tmp_path) as service:
+    with serving(tmp_path, waits={"housekeeping_s": 0.5}) as service:
         hers, his, nobody = service.client(ann), service.client(bob), service.client()
         job = post(hers, recipe(5))["id"]
         wait_for(hers, job)
@@ -375,7 +378,7 @@ def test_with_keys_each_client_sees_only_its_own_jobs(tmp_path: Path) -> None:
             "ann",
             "bob",
         ]
-        long = post(hers, recipe(700))["id"]
+        long = post(hers, recipe(400))["id"]
         wait_until(lambda: hers.get(f"/v1/mechanisms/{long}").json()["progress"] is not None)
         with hers.stream("GET", f"/v1/mechanisms/{long}/events") as stream:
             keys(tmp_path, "revoke", "ann")
@@ -587,7 +590,7 @@ def test_jobs_go_on_after_a_stop_and_after_a_kill(tmp_path: Path) -> None:
 
 def test_a_job_that_kills_its_worker_three_times_is_parked(tmp_path: Path) -> None:
     with serving(tmp_path, "--workers", "1") as service, service.client() as client:
-        job = post(client, recipe(600))["id"]
+        job = post(client, recipe(400))["id"]
         waits = post(client, recipe(6))["id"]
         killed: set[int] = set()
 
@@ -609,7 +612,7 @@ def test_a_job_that_kills_its_worker_three_times_is_parked(tmp_path: Path) -> No
 
 def test_a_worker_does_not_outlive_its_server(tmp_path: Path) -> None:
     with serving(tmp_path) as service, service.client() as client:
-        job = post(client, recipe(600))["id"]
+        job = post(client, recipe(400))["id"]
         wait_until(lambda: client.get(f"/v1/mechanisms/{job}").json()["progress"] is not None)
         left = service.workers()
         assert left
@@ -618,7 +621,11 @@ def test_a_worker_does_not_outlive_its_server(tmp_path: Path) -> None:
 
 
 def test_old_jobs_are_deleted(tmp_path: Path) -> None:
-    with serving(tmp_path, "--retention", "3s") as service, service.client() as client:
+    waits = {"housekeeping_s": 0.5}
+    with (
+        serving(tmp_path, "--retention", "3s", waits=waits) as service,
+        service.client() as client,
+    ):
         job = post(client, recipe(5))["id"]
         assert wait_for(client, job)["state"] == "done"
         assert client.get(f"/v1/mechanisms/{job}/file").status_code == 200

@@ -15,11 +15,13 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from typer.testing import CliRunner
 
 import strategies as some
 import whereish as wh
 from forgeries import headed, put_together
 from littlesite import CHROMIUM, CLIENT, chromium, site
+from whereish.cli import app
 from whereish.format import (
     digest_of,
     mechanism_bytes,
@@ -52,10 +54,8 @@ process.stdout.write(JSON.stringify(said));
 """
 
 
-def whereish(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "whereish", *map(str, words)], capture_output=True, text=True
-    )
+def whereish(*words: str | Path) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def node(*asked: tuple[Path, Any]) -> list[Any]:
@@ -180,7 +180,7 @@ def test_a_file_that_does_not_hold_is_refused_signed_or_not(plain: Path, tmp_pat
     (tmp_path / "key.pem").write_bytes(private)
     path.write_bytes(forged)
     done = whereish("sign", path, "--key", tmp_path / "key.pem")
-    assert done.returncode == 4
+    assert done.exit_code == 4
     assert path.read_bytes() == forged
 
 
@@ -188,36 +188,36 @@ def test_a_file_that_does_not_hold_is_refused_signed_or_not(plain: Path, tmp_pat
 def test_the_commands(plain: Path, tmp_path: Path) -> None:
     private, out = tmp_path / "private.pem", tmp_path / "signed.whereish"
     done = whereish("sign", "--new-key", private, "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     public = json.loads(done.stdout)["public_key"]
     assert os.stat(private).st_mode & 0o777 == 0o600
     before = private.read_bytes()
     assert before.startswith(b"-----BEGIN PRIVATE KEY")
     again = whereish("sign", "--new-key", private)
-    assert again.returncode == 2
+    assert again.exit_code == 2
     assert private.read_bytes() == before
-    assert whereish("audit", plain, "--key", public).returncode == 4
+    assert whereish("audit", plain, "--key", public).exit_code == 4
     done = whereish("sign", plain, "--key", private, "-o", out, "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["public_key"] == public
     done = whereish("audit", out, "--key", public, "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["signed_by"] == public
     assert found["sha256"] == told["sha256"] == wh.audit_file(plain)["sha256"]
     assert found["sha256"] in done.stderr
     (tmp_path / "public").write_text(public + "\n")
-    assert whereish("audit", out, "--key", tmp_path / "public").returncode == 0
+    assert whereish("audit", out, "--key", tmp_path / "public").exit_code == 0
     wrong = whereish("audit", out, "--key", "11" * 32)
-    assert wrong.returncode == 4
+    assert wrong.exit_code == 4
     assert "another key" in wrong.stderr
-    assert whereish("audit", plain).returncode == 0
+    assert whereish("audit", plain).exit_code == 0
     for words in (["sign"], ["sign", str(plain)], ["sign", "--key", str(private)],
                   ["sign", str(plain), "--key", str(plain)], ["audit", str(out), "--key", "x"],
                   ["sign", str(plain), "--key", str(tmp_path / "none")]):  # fmt: skip
         failed = whereish(*words)
-        assert failed.returncode == 2, words
+        assert failed.exit_code == 2, words
         assert "Traceback" not in failed.stderr
     assert [path.name for path in tmp_path.glob(".*")] == []
 

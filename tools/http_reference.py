@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from whereish.service.error_body import HTTP_ERRORS, JOB_ERRORS
-from whereish.service.http import openapi
 from whereish.service.http.app import create_api
 from whereish.service.http.context import Service
 from whereish.service.limits import FixedLimits, Limits
@@ -118,7 +117,7 @@ def parts() -> dict[str, str]:
     document = openapi_document()
     return {
         "endpoints": _endpoints(document),
-        "recipe": _fields(document, openapi.schema.REQUEST_BODY),
+        "recipe": _fields(document, "BuildSpec"),
         "job": _fields(document, "Job"),
         "progress": _fields(document, "Progress"),
         "errors": _http_errors(),

@@ -206,9 +206,17 @@ def open_new(path: str | Path) -> IO[bytes]:
     return _opened(path, os.O_WRONLY | os.O_APPEND | os.O_EXCL)
 
 
-def open_lock(path: str | Path) -> IO[bytes]:
-    """Open a lock file, and create it if it is missing; it must not be a link."""
-    return _opened(path, os.O_WRONLY | os.O_APPEND)
+@contextlib.contextmanager
+def locked(path: str | Path, refused: str) -> Iterator[None]:
+    """Lock a file, made if missing; raise InputError with these words if another process has it."""
+    import fcntl
+
+    with _opened(path, os.O_WRONLY | os.O_APPEND) as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(refused) from None
+        yield
 
 
 def _opened(path: str | Path, flags: int) -> IO[bytes]:

@@ -34,17 +34,24 @@ function verdict(bytes, options) {
       return done("refused");
     }
     let rounds = 0;
-    const late = () => (rounds++ < 200 ? wait(late) : done("never"));
+    const end = (word) => {
+      rounds = Infinity;
+      done(word);
+    };
+    const late = () => {
+      if (rounds++ < 200) wait(late);
+      else if (rounds !== Infinity) end("never");
+    };
     const taken = (value) => {
       try {
         apply(countsOf, value, [0]); // throws for everything that is no Mechanism
-        done("taken");
+        end("taken");
       } catch {
-        done("refused");
+        end("refused");
       }
     };
     defineProperty(promise, "constructor", { value: NO_SPECIES }); // or `then` asks Promise for one
-    apply(then, promise, [taken, () => done("refused")]);
+    apply(then, promise, [taken, () => end("refused")]);
     late();
   });
 }

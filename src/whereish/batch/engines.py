@@ -7,7 +7,6 @@ attempt. Other pieces are not affected.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import itertools
 import multiprocessing
@@ -44,7 +43,6 @@ class LocalEngine:
     def run(
         self, work: Callable[[Piece], Made], pieces: Iterable[Piece]
     ) -> Iterator[tuple[Piece, Made | Lost]]:
-        """Yield every piece with its result."""
         coming, under_way = iter(pieces), dict[Future[Made], Piece]()
         while True:
             suspects: list[Piece] = []
@@ -64,24 +62,24 @@ class LocalEngine:
                 except BrokenProcessPool:
                     suspects.append(piece)
             if suspects:
-                # It is unknown which piece killed the worker: each is tried alone in a new pool.
+                # It is unknown which piece killed the worker: each is tried alone.
                 suspects += under_way.values()
                 under_way.clear()
-                self._end()
-                self._pool = self._new()
+                self._restart()
                 for piece in suspects:
                     yield piece, self._alone(work, piece)
 
     def _alone(self, work: Callable[[Piece], Made], piece: Piece) -> Made | Lost:
         for _ in range(RETRY.deaths):
-            with (
-                ProcessPoolExecutor(
-                    1, multiprocessing.get_context("spawn"), initializer=_quiet
-                ) as pool,
-                contextlib.suppress(BrokenProcessPool),
-            ):
-                return pool.submit(work, piece).result()
+            try:
+                return self._pool.submit(work, piece).result()
+            except BrokenProcessPool:
+                self._restart()
         return Lost()
+
+    def _restart(self) -> None:
+        self._end()
+        self._pool = self._new()
 
     def _end(self) -> None:
         for process in list((self._pool._processes or {}).values()):
@@ -89,7 +87,6 @@ class LocalEngine:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
-        """End all processes, also those that work."""
         self._end()
         del self._pool
         gc.collect()  # otherwise Python warns about semaphores if it exits soon after

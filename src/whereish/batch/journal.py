@@ -26,18 +26,10 @@ _JOURNAL, _PARAMETERS, _SUMMARY = ".batch/journal", ".batch/parameters.json", "s
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What all mechanisms of a run have in common.
-
-    Attributes
-    ----------
-    options
-        How they are built.
-    public_places
-        The name of the places that the public prior of a blur belongs to.
-    """
+    """What all mechanisms of a run have in common."""
 
     options: BuildOptions
-    public_places: str | None = None
+    public_places: str | None = None  # the id of the places of the public prior of a blur
 
     @property
     def told(self) -> dict[str, Any]:
@@ -137,7 +129,6 @@ class Journal:
             self.add(Row(user, "", _BEGUN))
 
     def add(self, row: Row) -> None:
-        """Note what came of somebody."""
         self._rows[row.user] = row
         self._held.append(json.dumps(asdict(row)).encode() + b"\n")
         if isinstance(self._output, Folder) or len(self._held) >= 64:

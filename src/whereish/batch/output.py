@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from whereish.errors import InputError
-from whereish.files import make_folder, open_lock, write_whole
+from whereish.files import locked, make_folder, write_whole
 
 
 class Output(Protocol):
@@ -18,23 +18,18 @@ class Output(Protocol):
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file under its name."""
-        ...
 
     def read(self, name: str) -> bytes | None:
         """Return what a file holds, or None if there is none."""
-        ...
 
     def size(self, name: str) -> int | None:
         """Return how large a file is, or None if there is none."""
-        ...
 
     def names(self, folder: str) -> list[str]:
         """Return the names of the files in a folder."""
-        ...
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -44,34 +39,29 @@ class Folder:
     path: Path
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file under its name."""
         file = self.path / name
         if not file.parent.is_dir():
             make_folder(file.parent)
         write_whole(file, content, private=True)
 
     def read(self, name: str) -> bytes | None:
-        """Return what a file holds, or None if there is none."""
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def size(self, name: str) -> int | None:
-        """Return how large a file is, or None if there is none."""
         try:
             return (self.path / name).stat().st_size
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder."""
         with contextlib.suppress(FileNotFoundError):
             return sorted(file.name for file in (self.path / folder).iterdir() if file.is_file())
         return []
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
         (self.path / name).unlink(missing_ok=True)
 
 
@@ -91,27 +81,23 @@ class Store:
         return f"{self.address.rstrip('/')}/{name}"
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file under its name."""
         system, at = self._system, self._at(name)
         system.makedirs(at.rsplit("/", 1)[0], exist_ok=True)
         system.pipe_file(at, content)
 
     def read(self, name: str) -> bytes | None:
-        """Return what a file holds, or None if there is none."""
         try:
             return bytes(self._system.cat_file(self._at(name)))
         except FileNotFoundError:
             return None
 
     def size(self, name: str) -> int | None:
-        """Return how large a file is, or None if there is none."""
         try:
             return int(self._system.size(self._at(name)))
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder."""
         try:
             found = self._system.ls(self._at(folder), detail=False)
         except FileNotFoundError:
@@ -119,19 +105,12 @@ class Store:
         return sorted(str(path).rsplit("/", 1)[-1] for path in found)
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
         with contextlib.suppress(FileNotFoundError):
             self._system.rm_file(self._at(name))
 
 
 def open_output(where: str) -> Output:
-    """Return a folder, or a store for an address like ``s3://bucket/run``.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written, or what the address needs is not installed.
-    """
+    """Return a folder, or a store for an address like ``s3://bucket/run``, that can be written."""
     if where.startswith("memory:"):
         raise InputError(f"output must be something that stays, got {where}: give a folder")
     if re.match(r"[a-z0-9]+:/(?!/)", where):
@@ -163,15 +142,8 @@ def alone(output: Output) -> Iterator[None]:
     if not isinstance(output, Folder):
         yield
         return
-    import fcntl
-
     file = output.path / ".batch" / "lock"
     make_folder(file.parent)
-    with open_lock(file) as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"output must be used by one run at a time, and another one uses {output.path}"
-            ) from None
+    words = f"output must be used by one run at a time, and another one uses {output.path}"
+    with locked(file, words):
         yield

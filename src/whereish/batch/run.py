@@ -14,7 +14,7 @@ import re
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from whereish.spec import BuildOptions
 
 # People on the same places whose mechanisms are built together; people who wait for company.
 _TOGETHER, _WAITING = 8, 4096
+_LOST = "its worker died three times: it may need more memory than there is"
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{0,79}")
 
 
@@ -105,33 +106,30 @@ def run_batch(
     with alone(output), Journal(output, shared) as journal:
         seen: set[str] = set()
 
-        def _count_places(row: Row) -> None:
+        def count(row: Row, *, kept: bool = False) -> None:
             if row.state == DONE and row.places_id is not None:
                 batch.by_places[row.places_id] += 1
-
-        def note(row: Row) -> None:
-            journal.add(row)
-            batch.built += row.state == DONE
-            _count_places(row)
+            batch.kept += kept
+            batch.built += row.state == DONE and not kept
             batch.failed += row.state == FAILED
             batch.seconds = time.perf_counter() - start
             tell(row, batch)
 
+        def note(row: Row) -> None:
+            journal.add(row)
+            count(row)
+
         def wanted() -> Iterator[tuple[str, str, Profile]]:
             for person in people:
-                if person.user in seen:
-                    note(Row(person.user, "", FAILED, problem="there is a profile of this name"))
-                    continue
+                twice = "there is a profile of this name" if person.user in seen else None
                 seen.add(person.user)
-                if person.profile is None:
-                    note(Row(person.user, "", FAILED, problem=person.problem))
+                if twice or person.profile is None:
+                    note(Row(person.user, "", FAILED, problem=twice or person.problem))
                     continue
                 digest = digest_of(person.profile, shared)
                 row = journal.done(person.user, digest)
                 if row is not None:
-                    batch.kept += 1
-                    _count_places(row)
-                    tell(row, batch)
+                    count(row, kept=True)
                     continue
                 journal.begin(person.user)
                 yield person.user, digest, person.profile
@@ -146,7 +144,7 @@ def run_batch(
                 note(row)
         # One of them may have been too much for a worker; the others need not suffer.
         for piece, rows in engine.run(build, itertools.chain(*map(_one_by_one, lost))):
-            for row in _lost(piece) if isinstance(rows, Lost) else rows:
+            for row in _failed(piece, _LOST) if isinstance(rows, Lost) else rows:
                 note(row)
         journal.summarise(seen)
     batch.seconds = time.perf_counter() - start
@@ -184,12 +182,7 @@ def build(piece: Piece) -> list[Row]:
                 found = how_far(found, prior, tolerance=options.tolerance)
             content = mechanism_bytes(found, prior if options.keep_prior else None)
         except WhereishError as wrong:
-            rows.append(
-                Row(
-                    user, "", FAILED, len(places), digest=digest, problem=str(wrong),
-                    places_id=where,
-                )
-            )  # fmt: skip
+            rows += _failed(replace(piece, users=(user,), digests=(digest,)), str(wrong))
             continue
         piece.output.write(file_name(user), content)
         told = found.build
@@ -262,16 +255,8 @@ def _pieces(
 
 
 def _one_by_one(piece: Piece) -> Iterator[Piece]:
-    for i in range(len(piece.users)):
-        part = slice(i, i + 1)
-        yield Piece(
-            piece.shared, piece.output, piece.places,
-            piece.users[part], piece.digests[part], piece.priors[part],
-        )  # fmt: skip
-
-
-def _lost(piece: Piece) -> list[Row]:
-    return _failed(piece, "its worker died three times: it may need more memory than there is")
+    for user, digest, prior in zip(piece.users, piece.digests, piece.priors, strict=True):
+        yield replace(piece, users=(user,), digests=(digest,), priors=prior[None])
 
 
 def _failed(piece: Piece, problem: str) -> list[Row]:

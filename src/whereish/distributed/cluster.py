@@ -18,12 +18,8 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0
 def join_cluster(address: str) -> Any:
     """Join the cluster at an address, ``auto`` or HOST:PORT, and return the module `ray`.
 
-    A process that has joined a cluster already stays in it.
-
-    Raises
-    ------
-    InputError
-        If Ray is not installed, or no cluster answers.
+    A process that has joined a cluster already stays in it. InputError is raised if Ray is not
+    installed, or no cluster answers.
     """
     if not isinstance(address, str) or not address:
         raise InputError(
@@ -32,7 +28,12 @@ def join_cluster(address: str) -> Any:
     ray = require("ray", "every machine of a cluster")
     if ray.is_initialized():
         return ray
-    _check_answers(address)
+    # If nothing listened there, Ray itself would wait for minutes.
+    if address != "auto" and not _answers(address):
+        raise InputError(
+            "cluster must be auto, or HOST:PORT of the head of a Ray cluster of which this machine "
+            f"is a node, and none answers at {address}: ray start --head starts one"
+        )
     try:
         ray.init(address=address, logging_level="ERROR", log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as wrong:
@@ -40,15 +41,11 @@ def join_cluster(address: str) -> Any:
             f"cluster must be the address of a Ray cluster that answers, got {address} "
             f"({type(wrong).__name__}): ray start --head starts one"
         ) from None
-    _keep_standard_output(ray)
-    return ray
-
-
-def _keep_standard_output(ray: Any) -> None:
-    """Stop Ray from printing lost workers on standard output: our own messages report them."""
+    # Ray would print lost workers on standard output: our own messages report them.
     worker: Any = getattr(getattr(ray, "_private", None), "worker", None)
     if hasattr(worker, "print_to_stdstream"):
         worker.print_to_stdstream = lambda *words, **more: None
+    return ray
 
 
 def check_cluster(ray: Any) -> None:
@@ -72,17 +69,6 @@ def leave_cluster(ray: Any) -> None:
     """Leave the cluster; work under way for this process ends."""
     with contextlib.suppress(Exception):
         ray.shutdown()
-
-
-def _check_answers(address: str) -> None:
-    """Raise InputError at once if nothing listens there: Ray itself would wait for minutes."""
-    if address == "auto":
-        return
-    if not _answers(address):
-        raise InputError(
-            "cluster must be auto, or HOST:PORT of the head of a Ray cluster of which this machine "
-            f"is a node, and none answers at {address}: ray start --head starts one"
-        )
 
 
 def _answers(address: str) -> bool:

@@ -33,7 +33,6 @@ class RayActor:
         return True
 
     def add_part(self, part: bytes) -> None:
-        """Take the next part of the recipe."""
         self._recipe += part
 
     def solve(self, memory_gb: float, time_limit_s: float) -> None:

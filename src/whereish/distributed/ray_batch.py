@@ -25,7 +25,6 @@ class RayEngine:
     def run(
         self, work: Callable[[Piece], Made], pieces: Iterable[Piece]
     ) -> Iterator[tuple[Piece, Made | Lost]]:
-        """Yield every piece with its result."""
         ray = self._ray
         task = ray.remote(num_cpus=1, max_retries=RETRY.deaths - 1)(work)
         coming, under_way = iter(pieces), dict[Any, Piece]()
@@ -57,5 +56,4 @@ class RayEngine:
                 ) from None
 
     def close(self) -> None:
-        """Leave the cluster."""
         leave_cluster(self._ray)

@@ -14,15 +14,13 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from whereish.distributed.cluster import join_cluster
 from whereish.distributed.ray_actor import PART, RayActor
 from whereish.errors import InputError
-from whereish.service.workers.process import disable_core_dumps
+from whereish.service.workers.process import Send, disable_core_dumps, open_messages
 
-Send = Callable[..., None]
 Commands = asyncio.Queue[tuple[dict[str, Any], bytes]]
 _POLL_S, _REPORT_S = 0.25, 1.0
 _LAST = ("file", "error", "died")
@@ -34,15 +32,8 @@ _CANNOT_START = (
 
 def main() -> None:
     """Join the cluster, and run commands until standard input is closed."""
-    # Output of Ray must not mix with the messages.
-    output = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    send = open_messages()
     disable_core_dumps()
-
-    def send(message: dict[str, Any], then: bytes = b"") -> None:
-        output.write(json.dumps(message).encode() + b"\n" + then)
-        output.flush()
-
     # After any error the server starts another gateway; the text may be personal.
     with contextlib.suppress(Exception):
         asyncio.run(_run(send))

@@ -12,11 +12,7 @@ import io
 import itertools
 import json
 import logging
-import os
 import queue
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -26,7 +22,7 @@ from typing import Any
 from whereish.errors import InputError
 from whereish.retries import RETRY
 from whereish.service.workers.pool import WorkerPool
-from whereish.service.workers.worker import LONGEST_LINE, Outcome, Worker, worker_environment
+from whereish.service.workers.worker import MessageProcess, Outcome, Worker
 
 NO_CORE = "waiting for a free core of the cluster"
 NO_CLUSTER = "the cluster does not answer: waiting for it"
@@ -46,14 +42,7 @@ class GatewayProcess:
         self._workers: dict[int, RayWorker] = {}
         self._lock = threading.Lock()
         self._commands: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "whereish.distributed.ray_gateway"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=worker_environment(),
-            start_new_session=True,
-        )
+        self._process = MessageProcess("whereish.distributed.ray_gateway")
         self.send({"join": address})
         for work in (self._read, self._write):
             threading.Thread(target=work, daemon=True).start()
@@ -97,25 +86,21 @@ class GatewayProcess:
 
     def kill(self) -> None:
         """End the process, and with it all its workers."""
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
 
     def _write(self) -> None:
-        stdin = self._process.stdin
+        stdin = self._process.input
         with contextlib.suppress(OSError, ValueError):
-            while stdin is not None and (command := self._commands.get()):
+            while command := self._commands.get():
                 stdin.write(command)
                 stdin.flush()
         with contextlib.suppress(OSError):
-            if stdin is not None:
-                stdin.close()
+            stdin.close()
 
     def _read(self) -> None:
-        stdout = self._process.stdout
+        stdout = self._process.output
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            while stdout is not None and (line := stdout.readline(LONGEST_LINE)):
-                message = json.loads(line)
+            for message in self._process.messages():
                 if "id" in message:
                     then = stdout.read(message["file"]) if "file" in message else b""
                     with self._lock:
@@ -137,8 +122,7 @@ class GatewayProcess:
         self.kill()
         self._process.wait()
         self._commands.put(b"")
-        if stdout is not None:
-            stdout.close()
+        stdout.close()
         self.answered.set()
 
 
@@ -163,7 +147,6 @@ class RayWorker(Worker):
 
     @property
     def waits_for(self) -> str | None:
-        """What it waits for before it can start."""
         if not self._gateway.has_cluster:
             return NO_CLUSTER
         return None if self._placed else NO_CORE
@@ -179,7 +162,6 @@ class RayWorker(Worker):
         self._messages.put(Outcome(was_warm=False))
 
     def handle(self, message: dict[str, Any], read: Callable[[int], bytes]) -> None:
-        """Handle a message of the worker."""
         if "placed" in message:
             self._placed = True
         elif "died" in message:
@@ -207,13 +189,7 @@ class RayWorkerPool(WorkerPool):
         self._gateway: GatewayProcess
 
     def start(self) -> int:
-        """Join the cluster; return how many cores it has.
-
-        Raises
-        ------
-        InputError
-            If Ray is not installed, or no cluster answers.
-        """
+        """Join the cluster and return how many cores it has; raise InputError if that fails."""
         self._gateway = GatewayProcess(self._address)
         self._gateway.answered.wait(RETRY.gateway_lost_s)
         if not self._gateway.has_cluster:

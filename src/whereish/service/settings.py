@@ -22,40 +22,19 @@ _DURATION = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a service.
+    """The settings of a service."""
 
-    Attributes
-    ----------
-    folder
-        Where the embedded database and the secret are kept. Only its owner may read it.
-    database
-        A PostgreSQL URL, for several servers; None for the embedded SQLite file.
-    workers
-        How many solves run at a time, each in a separate process; None for the number of cores of
-        this machine or of the cluster.
-    retention_s
-        How long a finished job and its file are kept unless a client deletes them.
-    hosts
-        Host names that requests may use, besides the address it listens on.
-    tiles
-        A tile address or a local PMTiles file for the map of the page; no tiles by default.
-    tiles_credit
-        The attribution that the map shows with the tiles.
-    cluster
-        ``auto`` or HOST:PORT of a Ray cluster that solves; None for this machine.
-    """
-
-    folder: Path
+    folder: Path  # of the embedded database and the secret: only its owner may read it
     host: str = "127.0.0.1"
     port: int = 8765
-    database: str | None = None
-    workers: int | None = None
-    retention_s: float = 86_400.0
+    database: str | None = None  # a PostgreSQL URL, for several servers; None: a file in the folder
+    workers: int | None = None  # solves at a time; None: the cores of this machine or the cluster
+    retention_s: float = 86_400.0  # of a finished job and its file, unless a client deletes them
     limits: Limits = field(default_factory=Limits)
-    hosts: tuple[str, ...] = ()
-    tiles: str | None = None
-    tiles_credit: str = ""
-    cluster: str | None = None
+    hosts: tuple[str, ...] = ()  # names that requests may use, besides the address
+    tiles: str | None = None  # an address or a local PMTiles file, for the map of the page
+    tiles_credit: str = ""  # the attribution that the map shows with the tiles
+    cluster: str | None = None  # ``auto`` or HOST:PORT of a Ray cluster; None: this machine solves
     name: str = field(default_factory=socket.gethostname)
 
     def __post_init__(self) -> None:
@@ -113,13 +92,7 @@ def default_folder() -> Path:
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder that only its owner may enter, or use one that exists.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written, or holds other files and other users may enter it.
-    """
+    """Make a folder that only its owner may enter, or use such a one, or one that is empty."""
     try:
         if folder.is_dir() and folder.stat().st_mode & 0o077 and any(folder.iterdir()):
             raise InputError(

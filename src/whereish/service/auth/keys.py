@@ -84,7 +84,6 @@ class Keys:
 
     @property
     def exist(self) -> bool:
-        """Whether there are keys."""
         return bool(self._known)
 
     @property
@@ -97,7 +96,6 @@ class Keys:
         return time.monotonic() - self._read_at > _FRESH_S
 
     def refresh(self) -> None:
-        """Read the keys from the database."""
         self._auth_required = bool(self._database.read("SELECT 1 FROM auth_required"))
         self._known = dict(self._database.read("SELECT id, digest FROM keys"))
         self._read_at = time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from whereish.service.http import openapi
 from whereish.service.http.context import Service
@@ -27,9 +28,21 @@ def create_api(service: Service) -> tuple[FastAPI, FastRoute]:
     fast_route = add_mechanisms(api, service)
     add_operations(api, service)
     add_page(api, service.settings)
+    _answer_head(api)
     make_document = api.openapi
     api.openapi = lambda: openapi.complete(make_document())  # type: ignore[method-assign]
     return api, fast_route
+
+
+def _answer_head(api: FastAPI) -> None:
+    """Have every endpoint that answers GET answer HEAD, except the endless stream of events."""
+    for route in list(api.routes):
+        if (
+            isinstance(route, APIRoute)
+            and route.methods == {"GET"}
+            and route.name != "stream_events"
+        ):
+            api.add_api_route(route.path, route.endpoint, methods=["HEAD"], include_in_schema=False)
 
 
 def create_app(settings: Settings) -> tuple[Middleware, Service]:

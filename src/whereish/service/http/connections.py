@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections import Counter, OrderedDict
-from collections.abc import Iterable
-from itertools import count
+from collections import Counter
 from typing import Protocol
 
 from whereish.service.limits import FIXED, Limits
@@ -48,27 +46,6 @@ class Connection(Protocol):
         """Close it at once, even if bytes are left to be sent."""
 
 
-class _Group:
-    """Connections in the order of their last activity, the longest wait first."""
-
-    def __init__(self) -> None:
-        self.bodies = OrderedDict[Connection, int]()
-        self.others = OrderedDict[Connection, int]()
-
-    def __len__(self) -> int:
-        return len(self.bodies) + len(self.others)
-
-    def put(self, connection: Connection, when: int, *, body: bool = False) -> None:
-        """Add a connection, or move it to the end."""
-        self.remove(connection)
-        (self.bodies if body else self.others)[connection] = when
-
-    def remove(self, connection: Connection) -> None:
-        """Remove a connection."""
-        self.bodies.pop(connection, None)
-        self.others.pop(connection, None)
-
-
 class Connections:
     """All open connections of a server."""
 
@@ -77,10 +54,10 @@ class Connections:
         # The other half is for databases, workers, files and connections not yet counted.
         self.most = most if descriptors is None else max(1, min(most, descriptors // 2))
         self._per_address = limits.connections_per_address
-        self._of: dict[str, _Group] = {}
-        self._all = _Group()
+        # Each with whether it is an upload, in the order of their last activity.
+        self._all: dict[Connection, bool] = {}
+        self._of: dict[str, dict[Connection, bool]] = {}
         self._network: dict[Connection, str] = {}
-        self._moves = count()
         self.closed = Counter[str]()
 
     def __len__(self) -> int:
@@ -106,20 +83,18 @@ class Connections:
         """Note that a connection has entered another state, or sent more of a body."""
         network = self._network.get(connection)
         if network is not None:
-            self._put(connection, network, body=connection.is_uploading())
+            self._put(connection, network, upload=connection.is_uploading())
 
-    def _put(self, connection: Connection, network: str, *, body: bool = False) -> None:
-        when = next(self._moves)
-        for group in (self._all, self._of.setdefault(network, _Group())):
-            group.put(connection, when, body=body)
+    def _put(self, connection: Connection, network: str, *, upload: bool = False) -> None:
+        for group in (self._all, self._of.setdefault(network, {})):
+            group.pop(connection, None)
+            group[connection] = upload
 
     def remove(self, connection: Connection) -> None:
-        """Stop counting a connection."""
         network = self._network.pop(connection, None)
         if network is not None:
-            self._all.remove(connection)
-            self._of[network].remove(connection)
-            if not len(self._of[network]):
+            del self._all[connection], self._of[network][connection]
+            if not self._of[network]:
                 del self._of[network]
 
     def check(self, now: float) -> None:
@@ -136,33 +111,23 @@ class Connections:
             return min(self._per_address, self.most)
         return self.most if here else min(FIXED.connections_per_address, self.most)
 
-    def _make_room(self, *groups: _Group) -> bool:
+    def _make_room(self, *groups: dict[Connection, bool]) -> bool:
         """Close the connection that has made the server wait longest; return whether there was one.
 
         Groups are searched in order, and uploads only if there is no other connection. If uploads
         are more than three quarters of all, they are searched too: otherwise clients that hold
         them would leave only a quarter, in which new connections close each other.
         """
-        crowd = groups[-1]
-        if len(crowd.bodies) > _UPLOADS * len(crowd):
-            found = (_first([group.others, group.bodies]) for group in groups)
-        else:
-            among = [group.others for group in groups] + [group.bodies for group in groups]
-            found = (_first([some]) for some in among)
-        longest = next((one for one in found if one is not None), None)
-        if longest is None:
-            return False
-        self.remove(longest)
-        self.closed["for another"] += 1
-        longest.drop()
-        return True
-
-
-def _first(some: Iterable[OrderedDict[Connection, int]]) -> Connection | None:
-    """Return the connection that waits longest, of several ordered groups."""
-    firsts = (next(((when, one) for one, when in each.items() if one.is_waiting()), None)
-              for each in some)  # fmt: skip
-    return min((one for one in firsts if one), key=lambda one: one[0], default=(0, None))[1]
+        crowded = sum(groups[-1].values()) > _UPLOADS * len(groups[-1])
+        for uploads in [(False, True)] if crowded else [(False,), (True,)]:
+            for group in groups:
+                for connection, upload in group.items():
+                    if upload in uploads and connection.is_waiting():
+                        self.remove(connection)
+                        self.closed["for another"] += 1
+                        connection.drop()
+                        return True
+        return False
 
 
 def _network(address: str) -> tuple[str, bool]:

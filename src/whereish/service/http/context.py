@@ -68,17 +68,14 @@ class Service:
 
     async def key_needed(self) -> bool:
         """Return whether requests need a key: always after the first key was made."""
-        await self._refresh_keys()
-        return not self.settings.is_local or self.keys.needed
-
-    async def _refresh_keys(self) -> None:
-        """Read the keys once a second: one request reads, the others use the known keys."""
+        # Keys are read once a second: one request reads, the others use the known keys.
         if self.keys.stale() and not self._refreshing:
             self._refreshing = True
             try:
                 await self.run(self.keys.refresh)
             finally:
                 self._refreshing = False
+        return not self.settings.is_local or self.keys.needed
 
     async def client(self, request: Request) -> str:
         """Return the client that sends a request, or raise an error if its key is not valid."""

@@ -41,8 +41,9 @@ class ApiError(Exception):
         self.headers = headers or {}
 
 
-def error_response(error: ApiError) -> Response:
-    """Return the HTTP answer for an error."""
+def error_response(wrong: Exception) -> Response:
+    """Return the HTTP answer for an exception."""
+    error = error_of(wrong)
     body = error_body(error.code, error.message, error.field, request_id.get())
     headers = {"cache-control": "no-store", **error.headers}
     return Response(body, error.status, headers, "application/json")
@@ -53,40 +54,16 @@ def no_such_job() -> ApiError:
     return ApiError("no_job", "there is no such job", "id")
 
 
-def database_away() -> ApiError:
-    """Return the error for a database that does not answer."""
-    message = "the database does not answer: try again"
-    return ApiError("database", message, "service", {"retry-after": "2"})
-
-
-def internal_error() -> ApiError:
-    """Return the error for an exception that nothing else handles."""
-    return ApiError("internal", "there was an unexpected error in the service", "service")
-
-
-def _withheld(wrong: Exception) -> ApiError:
-    _log.error("a file is withheld: %s", type(wrong).__name__)
-    message = "the stored file is not the one that was certified, so it is not sent"
-    return ApiError("withheld", message, "service")
-
-
 def _http(app: FastAPI, request: Request, wrong: HTTPException) -> ApiError:
     """Return the error for an exception of the framework: an unknown path or method."""
     headers = dict(wrong.headers or {})
     if wrong.status_code == 405:
-        headers = {"allow": ", ".join(_methods(app, request))}
+        routes = [route for route in app.routes if route.matches(request.scope)[0] != Match.NONE]
+        methods = {method for route in routes for method in getattr(route, "methods", None) or ()}
+        headers = {"allow": ", ".join(sorted(methods))}
     other = ("http", "this request cannot be answered", "path")
     code, message, field = _OTHER.get(wrong.status_code, other)
     return ApiError(code, message, field, headers, status=wrong.status_code)
-
-
-def _methods(app: FastAPI, request: Request) -> list[str]:
-    """Return the methods that a path takes."""
-    found: set[str] = set()
-    for route in app.routes:
-        if route.matches(request.scope)[0] != Match.NONE:
-            found |= getattr(route, "methods", None) or set()
-    return sorted(found)
 
 
 def error_of(wrong: Exception) -> ApiError:
@@ -99,23 +76,27 @@ def error_of(wrong: Exception) -> ApiError:
         case TooMuchError():
             return ApiError("too_much", str(wrong), None, {"retry-after": str(wrong.retry_after_s)})
         case GuaranteeError() | SealError():
-            return _withheld(wrong)
+            _log.error("a file is withheld: %s", type(wrong).__name__)
+            message = "the stored file is not the one that was certified, so it is not sent"
+            return ApiError("withheld", message, "service")
         case DiskFullError():
             message = "the disk of the server is full, and nothing was changed: free some room"
             return ApiError("disk_full", message, "service", {"retry-after": "60"})
         case DatabaseError():
-            return database_away()
+            message = "the database does not answer: try again"
+            return ApiError("database", message, "service", {"retry-after": "2"})
         case RequestValidationError():
             return no_such_job()  # FastAPI validates nothing but the id of a job
         case _:
-            return internal_error()
+            message = "there was an unexpected error in the service"
+            return ApiError("internal", message, "service")
 
 
 def add_error_handlers(app: FastAPI) -> None:
     """Have every exception of an endpoint answered in the one form."""
 
     async def handle(request: Request, wrong: Exception) -> Response:
-        return error_response(error_of(wrong))
+        return error_response(wrong)
 
     for kind in (
         ApiError, InputError, TooMuchError, GuaranteeError, SealError, DatabaseError,

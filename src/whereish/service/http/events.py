@@ -25,7 +25,6 @@ class EventStream(StreamingResponse):
         self._streams[client] += 1
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send the events."""
         try:
             await super().__call__(scope, receive, send)
         finally:

@@ -28,7 +28,7 @@ def add_mechanisms(app: FastAPI, service: Service) -> FastRoute:
     """Add the endpoints, and return the fast route for the state of a job."""
     limits = service.settings.limits
 
-    @app.post("/v1/mechanisms", **openapi.route(openapi.CREATE))
+    @app.post("/v1/mechanisms", **openapi.CREATE)
     async def create_mechanism(request: Request) -> Response:
         """Start to build the mechanism of a recipe. The answer is a job."""
         client = await service.client(request)
@@ -41,13 +41,12 @@ def add_mechanisms(app: FastAPI, service: Service) -> FastRoute:
             job = await service.run(service.accept, client, body, name)
         return json_response(202, job.content, {"location": f"/v1/mechanisms/{job.id}"})
 
-    @app.head(_ROUTE, include_in_schema=False)
-    @app.get(_ROUTE, **openapi.route(openapi.GET))
+    @app.get(_ROUTE, **openapi.GET)
     async def get_mechanism(request: Request, id: JobId) -> Response:
         """Return the state of a job."""
         return json_response(200, (await service.client_and_job(request, id))[1].content)
 
-    @app.get(f"{_ROUTE}/events", **openapi.route(openapi.EVENTS))
+    @app.get(f"{_ROUTE}/events", **openapi.EVENTS)
     async def stream_events(request: Request, id: JobId) -> Response:
         """Stream the state of a job whenever it changes, until the job has ended."""
         client, job = await service.client_and_job(request, id)
@@ -56,14 +55,13 @@ def add_mechanisms(app: FastAPI, service: Service) -> FastRoute:
             raise ApiError("too_many_streams", message, None, {"retry-after": "5"})
         return EventStream(service, client, job)
 
-    @app.head(f"{_ROUTE}/file", include_in_schema=False)
-    @app.get(f"{_ROUTE}/file", **openapi.route(openapi.FILE))
+    @app.get(f"{_ROUTE}/file", **openapi.FILE)
     async def download_file(request: Request, id: JobId) -> Response:
         """Return the certified file of a job that is done."""
         client, job = await service.client_and_job(request, id)
         return await _file(service, request, client, job)
 
-    @app.delete(_ROUTE, **openapi.route(openapi.DELETE))
+    @app.delete(_ROUTE, **openapi.DELETE)
     async def delete_mechanism(request: Request, id: JobId) -> Response:
         """Delete a job with its file. If it is not done yet, stop the solve."""
         client, _ = await service.client_and_job(request, id)
@@ -87,12 +85,16 @@ async def _file(service: Service, request: Request, client: str, job: Job) -> Re
     omit = request.query_params.get("prior")
     if omit not in (None, "omit"):
         raise ApiError("invalid", "prior must be omit, or left out", "prior")
-    etag, file = job.etag, None
-    if omit is not None:
-        file = await service.run(service.jobs.file, client, job.id)
+
+    async def read() -> bytes:
+        file: bytes | None = await service.run(service.jobs.file, client, job.id)
         if file is None:
             raise no_such_job()
-        file = await service.run(without_prior, file)
+        return file
+
+    etag, file = job.etag, None
+    if omit is not None:
+        file = await service.run(without_prior, await read())
         etag = hashlib.sha256(file).hexdigest()
     headers = {
         "etag": f'"{etag}"',
@@ -102,8 +104,5 @@ async def _file(service: Service, request: Request, client: str, job: Job) -> Re
     known = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
     if {"*", f'"{etag}"', f'W/"{etag}"'} & set(known):
         return Response(status_code=304, headers=headers)
-    if file is None:
-        file = await service.run(service.jobs.file, client, job.id)
-    if file is None:
-        raise no_such_job()
-    return Response(file, 200, headers, "application/octet-stream")
+    content = await read() if file is None else file
+    return Response(content, 200, headers, "application/octet-stream")

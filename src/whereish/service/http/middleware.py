@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from whereish.service.http.errors import ApiError, database_away, error_response, internal_error
+from whereish.service.http.errors import ApiError, error_response
 from whereish.service.jobs.database import DatabaseError
 from whereish.service.limits import FIXED
 from whereish.service.logs import request_id
@@ -50,13 +50,10 @@ _HEADERS = {
 
 def json_response(status: int, document: Any, headers: dict[str, str] | None = None) -> Response:
     """Answer with JSON: a document, or bytes that are JSON already."""
-    if isinstance(document, bytes):
-        content = document
-    else:
-        content = json.dumps(document, allow_nan=False).encode()
-    return Response(
-        content, status, {"cache-control": "no-store", **(headers or {})}, "application/json"
-    )
+    if not isinstance(document, bytes):
+        document = json.dumps(document, allow_nan=False).encode()
+    headers = {"cache-control": "no-store", **(headers or {})}
+    return Response(document, status, headers, "application/json")
 
 
 class FastRoute:
@@ -79,10 +76,8 @@ class FastRoute:
         """Answer with the job, or with an error."""
         try:
             content = await self._handle(scope, id_)
-        except ApiError as error:
-            await error_response(error)(scope, receive, send)
-        except DatabaseError:
-            await error_response(database_away())(scope, receive, send)
+        except (ApiError, DatabaseError) as wrong:
+            await error_response(wrong)(scope, receive, send)
         else:
             headers = [(b"content-length", str(len(content)).encode()), *_JSON_HEADERS]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -118,7 +113,6 @@ class Middleware:
         )  # fmt: skip
 
     async def __call__(self, scope: Message, receive: Any, send: Any) -> None:
-        """Answer a request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -157,7 +151,7 @@ class Middleware:
                 return
             _log.error("unexpected error", exc_info=wrong)
             if status == 0:
-                await error_response(internal_error())(scope, receive, send_with_headers)
+                await error_response(wrong)(scope, receive, send_with_headers)
         finally:
             route = route or getattr(scope.get("route"), "path", None) or "other"
             method = scope["method"] if scope["method"] in _METHODS else "other"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from whereish.service.error_body import HTTP_ERRORS
-from whereish.service.http import schema
 from whereish.service.http.models import About, Error, Health, Job, Readiness
+from whereish.spec import BuildSpec
 
 TITLE = "Whereish"
 DESCRIPTION = (
@@ -23,20 +22,13 @@ TAGS = [
     {"name": MECHANISMS, "description": "Build a mechanism and download its file."},
     {"name": SERVICE, "description": "Version, health and metrics of the service."},
 ]
-_STATUS_MEANING = {
+_NAMED = (
+    "key", "cross_site", "no_job", "too_slow", "no_file", "too_large", "too_long", "media_type",
+    "host", "invalid", "internal",
+)  # fmt: skip
+_STATUS_MEANING = dict(HTTP_ERRORS[code] for code in _NAMED) | {
     304: "The client has this file already.",
-    401: HTTP_ERRORS["key"][1],
-    403: HTTP_ERRORS["cross_site"][1],
-    404: HTTP_ERRORS["no_job"][1],
-    408: HTTP_ERRORS["too_slow"][1],
-    409: HTTP_ERRORS["no_file"][1],
-    413: HTTP_ERRORS["too_large"][1],
-    414: HTTP_ERRORS["too_long"][1],
-    415: HTTP_ERRORS["media_type"][1],
-    421: HTTP_ERRORS["host"][1],
-    422: HTTP_ERRORS["invalid"][1],
     429: "Too many requests, or the queue is full; `Retry-After` says how long to wait.",
-    500: HTTP_ERRORS["internal"][1],
     503: "The service is not ready; `code` says why.",
 }
 _EVERYWHERE = (403, 414, 421, 500, 503)
@@ -56,88 +48,71 @@ _PRIOR = {
 }
 
 
-@dataclass(frozen=True)
-class Operation:
-    """What OpenAPI says about one endpoint."""
-
-    id: str
-    tag: str
-    answer: tuple[int, str, type[BaseModel] | dict[str, Any] | None]
-    errors: tuple[int, ...] = ()
-    needs_key: bool = True
-    extra: dict[str, Any] = field(default_factory=dict)
+def _text(media_type: str, **schema: Any) -> dict[str, Any]:
+    return {media_type: {"schema": {"type": "string", **schema}}}
 
 
-def _text(media_type: str, **schema_: Any) -> dict[str, Any]:
-    return {media_type: {"schema": {"type": "string", **schema_}}}
+def _describe(
+    id_: str,
+    tag: str,
+    answer: tuple[int, str, type[BaseModel] | dict[str, Any] | None],
+    errors: tuple[int, ...] = (),
+    *,
+    needs_key: bool = True,
+    **extra: Any,
+) -> dict[str, Any]:
+    """Return the arguments that describe an endpoint to FastAPI."""
+    status, meaning, content = answer
+    found: dict[str, Any] = {"description": meaning}
+    if content is not None:
+        found["content" if isinstance(content, dict) else "model"] = content
+    responses = {status: found}
+    for wrong in sorted({*errors, *_EVERYWHERE}):
+        model = {} if wrong == 304 else {"model": Error}
+        responses[wrong] = {"description": _STATUS_MEANING[wrong], **model}
+    # Without keys every request is allowed, so the key is optional in the document.
+    security: list[Any] = [{"key": []}, {}] if needs_key else []
+    return {
+        "operation_id": id_,
+        "tags": [tag],
+        "status_code": status,
+        "response_model": None,
+        "response_class": Response,
+        "responses": responses,
+        "openapi_extra": {**extra, "security": security},
+    }
 
 
-CREATE = Operation(
+_RECIPE = {"application/json": {"schema": {"$ref": "#/components/schemas/BuildSpec"}}}
+CREATE = _describe(
     "createMechanism", MECHANISMS, (202, "The job was accepted.", Job),
     (401, 408, 413, 415, 422, 429),
-    extra={
-        "parameters": [_IDEMPOTENCY_KEY],
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {"$ref": f"#/components/schemas/{schema.REQUEST_BODY}"}
-                }
-            },
-        },
-    },
+    parameters=[_IDEMPOTENCY_KEY], requestBody={"required": True, "content": _RECIPE},
 )  # fmt: skip
-GET = Operation("getMechanism", MECHANISMS, (200, "The job.", Job), (401, 404, 429))
-EVENTS = Operation(
+GET = _describe("getMechanism", MECHANISMS, (200, "The job.", Job), (401, 404, 429))
+EVENTS = _describe(
     "streamEvents", MECHANISMS,
     (200, "Server-sent events named `state`; the data of each is a Job.",
      _text("text/event-stream", title="EventStream")),
     (401, 404, 429),
 )  # fmt: skip
-FILE = Operation(
+FILE = _describe(
     "downloadFile", MECHANISMS,
     (200, "The certified file; `ETag` is its SHA-256.",
      _text("application/octet-stream", format="binary", title="MechanismFile")),
-    (401, 404, 409, 422, 429), extra={"parameters": [_PRIOR]},
+    (304, 401, 404, 409, 422, 429), parameters=[_PRIOR],
 )  # fmt: skip
-DELETE = Operation(
+DELETE = _describe(
     "deleteMechanism", MECHANISMS, (204, "The job and its file are deleted.", None),
     (401, 404, 429),
 )  # fmt: skip
-HEALTH = Operation("getHealth", SERVICE, (200, "It answers.", Health), needs_key=False)
-READINESS = Operation("getReadiness", SERVICE, (200, "It is ready.", Readiness), needs_key=False)
-METRICS = Operation(
+HEALTH = _describe("getHealth", SERVICE, (200, "It answers.", Health), needs_key=False)
+READINESS = _describe("getReadiness", SERVICE, (200, "It is ready.", Readiness), needs_key=False)
+METRICS = _describe(
     "getMetrics", SERVICE,
     (200, "The text format of Prometheus.", _text("text/plain", title="Metrics")), (401, 429),
 )  # fmt: skip
-ABOUT = Operation("getAbout", SERVICE, (200, "Version and limits.", About), needs_key=False)
-OPERATIONS = (CREATE, GET, EVENTS, FILE, DELETE, HEALTH, READINESS, METRICS, ABOUT)
-
-
-def route(operation: Operation) -> dict[str, Any]:
-    """Return the arguments that describe an endpoint to FastAPI."""
-    status, meaning, answer = operation.answer
-    found: dict[str, Any] = {"description": meaning}
-    if isinstance(answer, dict):
-        found["content"] = answer
-    elif answer is not None:
-        found["model"] = answer
-    responses: dict[int, dict[str, Any]] = {status: found}
-    if operation is FILE:
-        responses[304] = {"description": _STATUS_MEANING[304]}
-    for wrong in sorted({*operation.errors, *_EVERYWHERE}):
-        responses[wrong] = {"description": _STATUS_MEANING[wrong], "model": Error}
-    # Without keys every request is allowed, so the key is optional in the document.
-    security: list[Any] = [{"key": []}, {}] if operation.needs_key else []
-    return {
-        "operation_id": operation.id,
-        "tags": [operation.tag],
-        "status_code": status,
-        "response_model": None,
-        "response_class": Response,
-        "responses": responses,
-        "openapi_extra": {**operation.extra, "security": security},
-    }
+ABOUT = _describe("getAbout", SERVICE, (200, "Version and limits.", About), needs_key=False)
 
 
 # Objects within a recipe, by their first required field: a generated client has a class for each.
@@ -177,16 +152,16 @@ def _without_null(option: dict[str, Any]) -> dict[str, Any] | None:
 def complete(document: dict[str, Any]) -> dict[str, Any]:
     """Add the recipe and the key, and remove what FastAPI adds but the service never answers."""
     components = document["components"]
-    for name, recipe in schema.components().items():
-        named = _with_names(recipe, components["schemas"])
-        components["schemas"][name] = named | {"title": name, "example": recipe["example"]}
+    recipe = BuildSpec.json_schema()  # with the mechanisms and metrics that are registered now
+    named = _with_names(recipe, components["schemas"])
+    named |= {"title": "BuildSpec", "example": recipe["example"]}
+    components["schemas"]["BuildSpec"] = named
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for unused in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(unused, None)
-    declared = {operation.id: operation.errors for operation in OPERATIONS}
     for methods in document["paths"].values():
         for operation in methods.values():
             # FastAPI answers 422 to an id of the wrong form; this service answers 404.
-            if 422 not in declared[operation["operationId"]]:
-                operation["responses"].pop("422", None)
+            if "HTTPValidationError" in str(operation["responses"].get("422")):
+                del operation["responses"]["422"]
     return document

@@ -18,14 +18,12 @@ def add_operations(app: FastAPI, service: Service) -> None:
     """Add the endpoints."""
     settings = service.settings
 
-    @app.head("/healthz", include_in_schema=False)
-    @app.get("/healthz", **openapi.route(openapi.HEALTH))
+    @app.get("/healthz", **openapi.HEALTH)
     async def get_health() -> Response:
         """Return that the process answers."""
         return json_response(200, {"status": "alive"})
 
-    @app.head("/readyz", include_in_schema=False)
-    @app.get("/readyz", **openapi.route(openapi.READINESS))
+    @app.get("/readyz", **openapi.READINESS)
     async def get_readiness() -> Response:
         """Return whether jobs can be taken and built."""
         await service.run(service.jobs.counts)
@@ -33,16 +31,14 @@ def add_operations(app: FastAPI, service: Service) -> None:
             raise ApiError("queue", "no worker can be started: see the log", "service")
         return json_response(200, {"status": "ready"})
 
-    @app.head("/metrics", include_in_schema=False)
-    @app.get("/metrics", **openapi.route(openapi.METRICS))
+    @app.get("/metrics", **openapi.METRICS)
     async def get_metrics(request: Request) -> Response:
         """Return metrics for Prometheus. They hold no personal data."""
         service.rates.check(await service.client(request))
         content = await service.run(generate_latest, service.registry)
         return Response(content, media_type="text/plain; version=0.0.4")
 
-    @app.head("/v1/about", include_in_schema=False)
-    @app.get("/v1/about", **openapi.route(openapi.ABOUT))
+    @app.get("/v1/about", **openapi.ABOUT)
     async def get_about() -> Response:
         """Return the version and the limits of the service."""
         tiles = None

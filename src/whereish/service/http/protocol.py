@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from enum import Enum, auto
 from typing import Any
 
 from uvicorn.config import Config
@@ -18,8 +19,6 @@ from uvicorn.server import ServerState
 
 from whereish.service.error_body import HTTP_ERRORS, error_body
 from whereish.service.http.connections import Connections
-from whereish.service.http.states import SECONDS, State
-from whereish.service.http.transport import AnswerTransport, ReadControl
 from whereish.service.limits import FIXED
 
 # Bytes that the parser gets at a time, and that one connection may have parsed in one turn.
@@ -27,6 +26,43 @@ _PIECE, _TURN = 4 * 1024, 16 * 1024
 # An upload counts as active again after so many bytes, or so many seconds.
 _ACTIVE_BYTES, _ACTIVE_S = 16 * 1024, 1.0
 _TOO_LONG = f"headers must be at most {FIXED.header_bytes:,} bytes"
+
+
+class State(Enum):
+    """What a connection waits for."""
+
+    HEADERS = auto()  # the rest of the headers of a request
+    BODY = auto()  # the rest of the body of a request
+    ANSWER = auto()  # the server
+    IDLE = auto()  # the next request
+    LAST = auto()  # the server, whose answer is the last one: nothing more is read
+    LINGER = auto()  # the client, which reads the last answer
+    CLOSED = auto()
+
+
+# How long each may last. In other states the client waits for the server: no limit here.
+_SECONDS = {
+    State.HEADERS: FIXED.headers_s,
+    State.BODY: FIXED.body_s,
+    State.IDLE: FIXED.idle_s,
+    State.LINGER: FIXED.linger_s,
+}
+
+
+class _ReadControl(FlowControl):
+    """Reads from the transport only if everything read before has been parsed."""
+
+    def __init__(self, connection: ConnectionProtocol, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._connection = connection
+
+    def resume_reading(self) -> None:
+        """Continue to read, because the application asks for more of a body."""
+        self._connection.body_wanted = True
+        if self._connection.has_unparsed:
+            self._connection.feed_soon()
+        else:
+            super().resume_reading()
 
 
 class ConnectionProtocol(HttpToolsProtocol):
@@ -67,7 +103,7 @@ class ConnectionProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Start the clock, and refuse the connection if there are too many."""
         super().connection_made(transport)
-        self.flow = ReadControl(self, transport)
+        self.flow = _ReadControl(self, transport)
         self._since = self._taken_at = self.loop.time()
         if not self._connections.admit(self, self.client[0] if self.client else ""):
             self._send_error("connections", "there are too many connections: try again later")
@@ -98,7 +134,6 @@ class ConnectionProtocol(HttpToolsProtocol):
             self._feed()
 
     def shutdown(self) -> None:
-        """Close when the server stops."""
         if self.state is State.LINGER:
             self.drop()
         else:
@@ -133,7 +168,6 @@ class ConnectionProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the path of a request."""
         self._known_bytes += len(url)
         super().on_url(url)
 
@@ -147,7 +181,7 @@ class ConnectionProtocol(HttpToolsProtocol):
         # Bytes after an upgrade that was not granted are not HTTP.
         self._keep_alive = self.cycle.keep_alive and not self.parser.should_upgrade()
         self.cycle.keep_alive = False
-        self.cycle.transport = AnswerTransport(self)  # type: ignore[assignment]
+        self.cycle.transport = self  # type: ignore[assignment]
         self._read = self.cycle
 
     def on_body(self, body: bytes) -> None:
@@ -290,13 +324,22 @@ class ConnectionProtocol(HttpToolsProtocol):
         request = secrets.token_hex(8)
         status = HTTP_ERRORS[code][0]
         content = error_body(code, message, "headers", request)
-        AnswerTransport(self).write(
+        self.write(
             f"HTTP/1.1 {status} Refused\r\ncontent-type: application/json\r\n"
             f"content-length: {len(content)}\r\nconnection: close\r\nx-request-id: {request}\r\n"
             "x-content-type-options: nosniff\r\ncontent-security-policy: default-src 'none'\r\n"
             "\r\n".encode()
             + content
         )
+
+    # --- the transport of an answer ------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        self.sent += len(data)
+        self.transport.write(data)
+
+    def is_closing(self) -> bool:
+        return self.state is State.LINGER or self.transport.is_closing()
 
     def close(self) -> None:
         """Close after an answer; if its request has not ended, let the client read the answer."""
@@ -321,7 +364,6 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def drop(self) -> None:
-        """Close at once."""
         self._enter(State.CLOSED)
         self.transport.abort()
 
@@ -333,7 +375,6 @@ class ConnectionProtocol(HttpToolsProtocol):
         self._connections.changed(self)
 
     def is_waiting(self) -> bool:
-        """Return whether the connection waits for its client."""
         if self.transport.get_write_buffer_size():
             return self.loop.time() - self._taken_at > FIXED.stalled_s
         if self.state in (State.ANSWER, State.LAST, State.CLOSED):
@@ -342,11 +383,9 @@ class ConnectionProtocol(HttpToolsProtocol):
         return running is None or (not running.response_started and running is self._read)
 
     def is_uploading(self) -> bool:
-        """Return whether the client sends a body."""
         return self.state is State.BODY
 
     def check(self, now: float) -> None:
-        """Close the connection if the time of its state is over."""
         size = self.transport.get_write_buffer_size()
         if size == 0 or self.sent - size > self._taken:
             self._taken, self._taken_at = self.sent - size, now
@@ -355,7 +394,7 @@ class ConnectionProtocol(HttpToolsProtocol):
             return
         if size and self.state in (State.IDLE, State.LINGER):
             self._since = now  # its answer is still being sent
-        most = SECONDS.get(self.state)
+        most = _SECONDS.get(self.state)
         if most is None or now - self._since <= most:
             return
         if self.state is State.LINGER:

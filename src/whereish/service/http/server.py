@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import gc
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import FrameType
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import uvicorn
 
 from whereish.errors import InputError
+from whereish.files import locked
 from whereish.service.http.app import create_app
 from whereish.service.http.connections import open_files
 from whereish.service.http.context import Service
@@ -28,17 +28,30 @@ from whereish.service.limits import FIXED
 from whereish.service.settings import Settings, private_folder
 from whereish.service.workers.process import disable_core_dumps
 
-_CHECK_S = 1.0
+_CHECK_TICKS = 10  # between two checks of all connections: a second
 
 
 class _Server(uvicorn.Server):
-    """A server that ends after a signal, without raising the signal a second time."""
+    """A server that says when it is ready, and ends after a signal without raising it again."""
 
-    service: Service
+    def __init__(
+        self, config: uvicorn.Config, service: Service, ready: Callable[[], object]
+    ) -> None:
+        super().__init__(config)
+        self._service, self._ready = service, ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _CHECK_TICKS == 0:
+            self._service.connections.check(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End open event streams as well."""
-        self.service.stopping = True
+        self._service.stopping = True
         super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
@@ -50,24 +63,16 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings, ready: Callable[[str], object]) -> None:
-    """Serve until interrupted.
+    """Serve until interrupted; call `ready` with the URL once requests are answered.
 
-    Parameters
-    ----------
-    ready
-        Called with the URL once requests are answered.
-
-    Raises
-    ------
-    InputError
-        If other machines could reach it but there are no keys; if the address is in use; if
-        another server uses the folder.
+    InputError is raised if other machines could reach it but there are no keys, if the address is
+    in use, and if another server uses the folder.
     """
     os.umask(0o077)
     disable_core_dumps()
     _raise_file_limit()
     private_folder(settings.folder)
-    with _lock(settings.folder, settings.database is None), _listen(settings) as listening:
+    with _lock(settings), _listen(settings) as listening:
         address = listening.getsockname()
         settings = replace(settings, port=address[1])
         app, service = create_app(settings)
@@ -84,32 +89,15 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
             timeout_graceful_shutdown=3, backlog=min(1024, (open_files() or 4096) // 4), ws="none",
             proxy_headers=False, http=cast(Any, protocol),
         )  # fmt: skip
-        server = _Server(config)
-        server.service = service
+        server = _Server(config, service, lambda: ready(f"http://{shown}:{settings.port}"))
         # Loaded modules stay: a search for garbage in them would block all requests for 0.1 s.
         gc.collect()
         gc.freeze()
         sys.setswitchinterval(0.0005)  # threads of the queue delay answers less
 
-        async def run() -> None:
-            async def report_ready() -> None:
-                while not server.started:
-                    await asyncio.sleep(0.01)
-                ready(f"http://{shown}:{settings.port}")
-
-            async def check_connections() -> None:
-                while True:
-                    await asyncio.sleep(_CHECK_S)
-                    service.connections.check(asyncio.get_running_loop().time())
-
-            tasks = [asyncio.create_task(report_ready()), asyncio.create_task(check_connections())]
-            await server.serve(sockets=[listening])
-            for task in tasks:
-                task.cancel()
-
         try:
             with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-                runner.run(run())
+                runner.run(server.serve(sockets=[listening]))
         finally:
             service.queue.stop()
 
@@ -123,21 +111,15 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-@contextlib.contextmanager
-def _lock(folder: Path, embedded: bool) -> Iterator[IO[str] | None]:
-    """Lock the folder, so that no second server uses its embedded database."""
-    if not embedded:
-        yield None
-        return
-    with (folder / "lock").open("a+") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"folder must be used by one server at a time, and another one uses {folder}: "
-                "give --folder, or --database for several servers"
-            ) from None
-        yield stream
+def _lock(settings: Settings) -> AbstractContextManager[None]:
+    """Return a lock of the folder, so that no second server uses its embedded database."""
+    if settings.database is not None:
+        return contextlib.nullcontext()
+    return locked(
+        settings.folder / "lock",
+        f"folder must be used by one server at a time, and another one uses {settings.folder}: "
+        "give --folder, or --database for several servers",
+    )
 
 
 @contextlib.contextmanager

@@ -51,24 +51,20 @@ def add_page(app: FastAPI, settings: Settings) -> None:
     """Add the page, its files, the embedded city and the page that documents the API."""
     fresh = {"cache-control": "no-cache"}
 
-    @app.head("/city.json", include_in_schema=False)
     @app.get("/city.json", include_in_schema=False)
     async def embedded() -> Response:
         return json_response(200, await run_in_threadpool(_city), fresh)
 
-    @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
         if not (PAGE / "vendor" / "stamp").exists():
             raise ApiError("page", "the page is not built: python hatch_build.py", "page")
         return FileResponse(PAGE / "index.html", headers=fresh)
 
-    @app.head("/favicon.ico", include_in_schema=False)
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> Response:
         return Response(status_code=204)
 
-    @app.head("/docs", include_in_schema=False)
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
         return Response(_DOCS, 200, fresh, "text/html")
@@ -76,7 +72,6 @@ def add_page(app: FastAPI, settings: Settings) -> None:
     tiles = settings.tiles
     if tiles is not None and "://" not in tiles:
 
-        @app.head("/tiles.pmtiles", include_in_schema=False)
         @app.get("/tiles.pmtiles", include_in_schema=False)
         async def local_tiles() -> Response:
             return FileResponse(tiles, headers=fresh)

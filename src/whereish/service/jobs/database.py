@@ -7,6 +7,7 @@ import logging
 import queue
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,9 +47,7 @@ class Database:
         self._reserve = Reserve(folder / "reserve") if url is None else None
         self._given_up = False
         self._idle: queue.LifoQueue[Any] = queue.LifoQueue()
-        self._permits = queue.LifoQueue[None]()
-        for _ in range(FIXED.database_connections):
-            self._permits.put(None)
+        self._permits = threading.Semaphore(FIXED.database_connections)
         if self.embedded and shutil.disk_usage(folder).free < _START_BYTES:
             _log.warning("the disk is full: jobs can be deleted, but nothing else; free some space")
             self._give_up_reserve()
@@ -79,34 +78,25 @@ class Database:
     def _connect(self) -> Any:
         if self.embedded:
             made = sqlite3.connect(
-                self._url,
-                timeout=FIXED.database_lock_s,
-                isolation_level=None,
-                check_same_thread=False,
+                self._url, FIXED.database_lock_s, isolation_level=None, check_same_thread=False
             )
             # Deleted data is overwritten; committed data survives a power failure.
-            for pragma in (
-                "auto_vacuum=FULL",
-                "journal_mode=WAL",
-                "synchronous=FULL",
-                "secure_delete=ON",
-            ):
-                made.execute(f"PRAGMA {pragma}")
+            settings = "auto_vacuum=FULL journal_mode=WAL synchronous=FULL secure_delete=ON"
+            for setting in settings.split():
+                made.execute(f"PRAGMA {setting}")
             return made
         import psycopg
 
         return psycopg.connect(
             self._url, autocommit=True, connect_timeout=5, tcp_user_timeout=10_000,
             keepalives_idle=10, keepalives_interval=3, keepalives_count=3,
-            options="-c statement_timeout=15000",
+            options=f"-c statement_timeout={1000 * FIXED.database_s:.0f}",
         )  # fmt: skip
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
-        try:
-            self._permits.get(timeout=FIXED.database_lock_s)
-        except queue.Empty:
-            raise DatabaseError("the database is too busy") from None
+        if not self._permits.acquire(timeout=FIXED.database_lock_s):
+            raise DatabaseError("the database is too busy")
         try:
             try:
                 connection = self._idle.get_nowait()
@@ -129,7 +119,7 @@ class Database:
             self._close_idle()
             raise DatabaseError("the database does not answer") from None
         finally:
-            self._permits.put(None)
+            self._permits.release()
 
     def _close_idle(self) -> None:
         while not self._idle.empty():
@@ -156,7 +146,6 @@ class Database:
                 raise
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
         with self._connection() as connection:
             found = connection.execute(self._dialect(statement), values)
             return [tuple(row) for row in found.fetchall()]

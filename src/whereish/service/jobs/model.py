@@ -24,25 +24,18 @@ OPEN, FINAL = (QUEUED, RUNNING), (DONE, FAILED, PARKED)
 
 @dataclass(frozen=True)
 class Job:
-    """A job as its client sees it.
-
-    Attributes
-    ----------
-    progress
-        The state of the solve, or, under ``note``, what the job waits for.
-    """
+    """A job as its client sees it."""
 
     id: str
     state: str
     created: float
     about: dict[str, Any]
-    progress: dict[str, Any] | None = None
+    progress: dict[str, Any] | None = None  # of the solve, or, under "note", what it waits for
     error: dict[str, Any] | None = None
     etag: str | None = None
 
     @property
     def is_final(self) -> bool:
-        """Whether the job has ended."""
         return self.state in FINAL
 
     @cached_property
@@ -82,7 +75,6 @@ class JobCache:
         return self._changes
 
     def get(self, client: str, id_: str) -> Job | None:
-        """Return a client's job if it is cached."""
         owner, job = self._jobs.get(id_, ("", None))
         return job if owner == client else None
 
@@ -93,7 +85,6 @@ class JobCache:
                 self._jobs[job.id] = (client, job)
 
     def progress(self, id_: str) -> dict[str, Any] | None:
-        """Return the progress of a solve of this process."""
         return self._progress.get(id_)
 
     def set_progress(self, id_: str, progress: dict[str, Any]) -> None:

@@ -29,7 +29,6 @@ from whereish.service.workers.worker import Outcome, Worker
 from whereish.solvers.estimates import overtime_seconds
 
 _POLL_S = 0.25  # how often a server looks for jobs that another server has accepted
-_HOUSEKEEPING_S = 5.0
 _STOPPING_S = 3.0
 _log = logging.getLogger("whereish.queue")
 
@@ -54,7 +53,6 @@ class Queue:
 
     @property
     def ready(self) -> bool:
-        """Whether jobs can be built."""
         return self._started and self._workers.is_usable
 
     @property
@@ -63,13 +61,7 @@ class Queue:
         return len(self._running)
 
     def start(self) -> None:
-        """Queue again what this server has left unfinished, and start to build.
-
-        Raises
-        ------
-        InputError
-            If the cluster cannot be used.
-        """
+        """Queue again what this server has left unfinished, and start to build."""
         cores = self._workers.start()
         workers = cores if self._settings.workers is None else self._settings.workers
         _remove_former_queue(self._settings)
@@ -97,7 +89,6 @@ class Queue:
             self._jobs.requeue(self._settings.server)
 
     def notify(self) -> None:
-        """Note that a job was added."""
         self._added.set()
 
     def cancel(self, id_: str) -> None:
@@ -246,13 +237,13 @@ class Queue:
                     duty()
                 except Exception as wrong:
                     _log.error("housekeeping failed: %s", type(wrong).__name__)
-            if self._stop.wait(_HOUSEKEEPING_S):
+            if self._stop.wait(RETRY.housekeeping_s):
                 return
 
 
 def _retry_database(store: Callable[..., bool], *arguments: Any) -> bool:
     """Store an outcome, and try again while the database is away: a solve may have taken long."""
-    end = time.monotonic() + RETRY.database_s
+    end = time.monotonic() + RETRY.database_away_s
     while True:
         try:
             return store(*arguments)

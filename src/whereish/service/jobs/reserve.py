@@ -38,6 +38,5 @@ class Reserve:
                 os.close(handle)
 
     def release(self) -> None:
-        """Free the space."""
         with contextlib.suppress(OSError):
             os.truncate(self._file, 0)

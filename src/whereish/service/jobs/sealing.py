@@ -45,13 +45,7 @@ class Seal:
         return nonce + self._cipher.encrypt(nonce, content, label.encode())
 
     def open(self, sealed: bytes, label: str) -> bytes:
-        """Open sealed bytes.
-
-        Raises
-        ------
-        SealError
-            If they were sealed with another secret, or changed.
-        """
+        """Open sealed bytes; raise SealError if their secret was another, or they were changed."""
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -60,7 +54,6 @@ class Seal:
             raise SealError(WRONG_SECRET) from None
 
     def digest(self, content: bytes) -> str:
-        """Return a keyed digest."""
         return hmac.new(self._digest_key, content, hashlib.sha256).hexdigest()
 
 

@@ -33,8 +33,6 @@ from whereish.service.jobs.sealing import WRONG_SECRET, Seal
 from whereish.service.limits import Limits
 from whereish.spec import Recipe
 
-_COLUMNS = "id, state, created, about, progress, error, etag"
-
 
 class TooMuchError(WhereishError):
     """The queue is full, or the client has too many jobs."""
@@ -56,42 +54,25 @@ class Jobs:
         self._accepting = threading.Lock()
 
     def accepted(self, client: str, name: str, body: bytes) -> Job | None:
-        """Return the job that was accepted with this Idempotency-Key before.
-
-        Raises
-        ------
-        InputError
-            If the key was used for another recipe.
-        """
+        """Return the job of this Idempotency-Key; raise InputError if its recipe was another."""
         found = self._accepted(self._database.read, client, name, body)
         return None if found is None else self.get(client, found)
 
     def _accepted(
         self, run: Callable[..., Iterable[Any]], client: str, name: str, body: bytes
     ) -> str | None:
-        rows = list(
-            run(
-                "SELECT body, job FROM idempotency_keys WHERE client = ? AND name = ?",
-                (client, self._seal.digest(name.encode())),
-            )
-        )
-        if rows and rows[0][0] != self._seal.digest(body):
-            raise InputError(
-                "Idempotency-Key must be new for a new recipe, and this one was used for another",
-                "Idempotency-Key",
-            )
-        return rows[0][1] if rows else None
+        statement = "SELECT body, job FROM idempotency_keys WHERE client = ? AND name = ?"
+        for used_for, job in run(statement, (client, self._seal.digest(name.encode()))):
+            if used_for != self._seal.digest(body):
+                message = "Idempotency-Key must be new for a new recipe, and this one was used for"
+                raise InputError(f"{message} another", "Idempotency-Key")
+            return str(job)
+        return None
 
     def accept(
         self, client: str, recipe: Recipe, plan: Plan, body: bytes, name: str | None
     ) -> tuple[Job, bool]:
-        """Store a recipe as a job; return the job and whether it is new.
-
-        Raises
-        ------
-        TooMuchError
-            If the queue is full.
-        """
+        """Store a recipe as a job, or raise TooMuchError; return the job and whether it is new."""
         about = {
             "places": len(recipe.places),
             "outputs": recipe.reports,
@@ -143,31 +124,20 @@ class Jobs:
         """
         mark = self.cache.mark
         rows = self._database.read(
-            f"SELECT {_COLUMNS} FROM jobs WHERE client = ? AND id = ?",  # noqa: S608
+            "SELECT state, created, about, COALESCE(progress, 'null'), COALESCE(error, 'null'), "
+            "etag FROM jobs WHERE client = ? AND id = ?",
             (client, id_),
         )
         if not rows:
             return None
-        job = self._job(rows[0])
+        state, created, about, progress, error, etag = rows[0]
+        now = (self.cache.progress(id_) if state == RUNNING else None) or json.loads(progress)
+        job = Job(id_, state, created, json.loads(about), now, json.loads(error), etag)
         self.cache.keep(client, job, mark)
         return job
 
-    def _job(self, row: tuple[Any, ...]) -> Job:
-        id_, state, created, about, progress, error, etag = row
-        now = self.cache.progress(id_) if state == RUNNING else None
-        if now is None and progress is not None:
-            now = json.loads(progress)
-        wrong = None if error is None else json.loads(error)
-        return Job(id_, state, created, json.loads(about), now, wrong, etag)
-
     def file(self, client: str, id_: str) -> bytes | None:
-        """Return the file of a job that is done, or None.
-
-        Raises
-        ------
-        GuaranteeError
-            If its digest is not that of the certified file.
-        """
+        """Return the file of a job that is done, or None; raise GuaranteeError if it changed."""
         rows = self._database.read(
             "SELECT etag, file FROM jobs WHERE client = ? AND id = ? AND state = ?",
             (client, id_, DONE),
@@ -262,11 +232,9 @@ class Jobs:
             )
 
     def unsealed(self, id_: str, sealed: bytes) -> bytes:
-        """Open the recipe of a claimed job."""
         return self._seal.open(sealed, id_)
 
     def set_progress(self, id_: str, progress: dict[str, Any]) -> None:
-        """Note the progress of a solve."""
         self.cache.set_progress(id_, progress)
         now = time.monotonic()
         if not self._database.embedded and now - self._written_at.get(id_, 0.0) > 1.0:
@@ -290,7 +258,6 @@ class Jobs:
         )  # fmt: skip
 
     def fail(self, id_: str, owner: str, error: dict[str, Any]) -> bool:
-        """End a job with an error."""
         return self._end(id_, owner, FAILED, error=json.dumps(error))
 
     def count_death(self, id_: str, owner: str) -> bool:
@@ -336,7 +303,6 @@ class Jobs:
         return [id_ for client, id_ in old if self.delete(client, id_)]
 
     def keep_reserve(self) -> None:
-        """Reserve disk space for deletions."""
         self._database.keep_reserve()
 
     def drop_deleted(self) -> None:
@@ -365,6 +331,5 @@ class Jobs:
             raise InputError(WRONG_SECRET)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of jobs in each state."""
         rows = self._database.read("SELECT state, COUNT(*) FROM jobs GROUP BY state")
         return dict.fromkeys((*OPEN, *FINAL), 0) | {state: int(n) for state, n in rows}

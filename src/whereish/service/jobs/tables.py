@@ -47,22 +47,14 @@ def create_tables(run: Callable[..., Any], embedded: bool) -> None:
         if old in existing and new not in existing:
             run(f"ALTER TABLE {old} RENAME TO {new}")
     run("DROP INDEX IF EXISTS once_by_job")  # SQLite cannot rename an index
-    if "jobs" in existing and not _has_priority(run, embedded):
-        run("ALTER TABLE jobs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0")
+    if "jobs" in existing:
+        columns = {column[0] for column in run("SELECT * FROM jobs LIMIT 0").description}
+        if "priority" not in columns:
+            run("ALTER TABLE jobs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0")
     if not embedded:
         _clear_former_queue(run)
     for statement in _TABLES:
         run(statement.replace("{bytes}", "BLOB" if embedded else "BYTEA"))
-
-
-def _has_priority(run: Callable[..., Any], embedded: bool) -> bool:
-    if embedded:
-        return "priority" in {row[1] for row in run("PRAGMA table_info(jobs)").fetchall()}
-    found = run(
-        "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema() "
-        "AND table_name = 'jobs' AND column_name = 'priority'"
-    )
-    return bool(found.fetchall())
 
 
 def _clear_former_queue(run: Callable[..., Any]) -> None:

@@ -8,6 +8,7 @@ environment, a file or a message.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,27 +17,22 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from whereish.service.error_body import describe_error
 
+Send = Callable[..., None]
 # Niceness while loading and while solving: answering requests has priority over both.
 _WARMING, _SOLVING = 5, 14
 
 
 def main() -> None:
     """Solve one recipe."""
-    # Output of libraries must not mix with the messages.
-    output = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    send = open_messages()
     os.nice(_WARMING)
     _prefer_for_oom_kill()
     disable_core_dumps()
-
-    def send(message: dict[str, Any], then: bytes = b"") -> None:
-        output.write(json.dumps(message).encode() + b"\n" + then)
-        output.flush()
-
     try:
         warm_up()
     except BaseException as wrong:
@@ -56,11 +52,22 @@ def main() -> None:
         send({"file": len(file), "result": result}, file)
     except BaseException as wrong:
         send({"error": error_of(wrong)})
-    output.close()
     os._exit(0)
 
 
-def solve(body: bytes, memory_gb: float, send: Any) -> tuple[bytes, dict[str, Any]]:
+def open_messages() -> Send:
+    """Return a function that sends a message; all else that is printed is thrown away."""
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+    def send(message: dict[str, Any], then: bytes = b"") -> None:
+        output.write(json.dumps(message).encode() + b"\n" + then)
+        output.flush()
+
+    return send
+
+
+def solve(body: bytes, memory_gb: float, send: Send) -> tuple[bytes, dict[str, Any]]:
     """Build and certify the mechanism of a recipe, and audit the certified bytes."""
     from whereish.format import audit_bytes, mechanism_bytes
     from whereish.measures import quality_loss
@@ -90,9 +97,8 @@ def solve(body: bytes, memory_gb: float, send: Any) -> tuple[bytes, dict[str, An
     if not audited["certified"]:
         raise RuntimeError("a mechanism without an epsilon")
     build = mechanism.build
-    gap = (
-        None if recipe.prior_blur else build.gap
-    )  # the gap of a blurred prior is not that of the loss
+    # The gap of a blurred prior is not that of the loss.
+    gap = None if recipe.prior_blur else build.gap
     result = state(iteration, quality_loss(mechanism, recipe.prior, recipe.quality), gap)
     return file, result | {"solver": build.solver, "stopped": build.stopped}
 
@@ -146,7 +152,7 @@ def _end_with_the_server() -> None:
 
 
 def _limit_memory(memory_gb: float) -> None:
-    try:
+    with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
         with open("/proc/self/statm") as stream:
@@ -154,29 +160,22 @@ def _limit_memory(memory_gb: float) -> None:
         # The estimate does not cover threads, solvers loaded late, and copies.
         most = now + int((1.5 * memory_gb + 1) * 1e9)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    except (ImportError, OSError, ValueError):
-        return
 
 
 def disable_core_dumps() -> None:
     """Disable core dumps: the memory of this process holds personal data."""
-    try:
+    with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
         import ctypes
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
-    except (ImportError, OSError, ValueError, AttributeError):
-        return
 
 
 def _prefer_for_oom_kill() -> None:
     """Have the system end this process first, and not the server, if memory runs out."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as stream:
-            stream.write("1000")
-    except OSError:
-        return
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as stream:
+        stream.write("1000")
 
 
 if __name__ == "__main__":

@@ -13,14 +13,14 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from whereish.service.error_body import describe_error
 
-LONGEST_LINE = 1 << 16
+_LONGEST_LINE = 1 << 16
 _LARGEST_FILE = 4 * 2**30
 _POLL_S, _NOTE_S, _WARMING_S = 0.25, 5.0, 600.0
 COMPILING = "the solver is being compiled, once: about a minute"
@@ -29,18 +29,12 @@ _log = logging.getLogger("whereish.queue")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of an attempt: a file, or an error, or neither if the worker died.
-
-    Attributes
-    ----------
-    was_warm
-        Whether the worker was ready for work when it died. If not, no recipe is at fault.
-    """
+    """The end of an attempt: a file, or an error, or neither if the worker died."""
 
     file: bytes | None = None
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
-    was_warm: bool = True
+    was_warm: bool = True  # when it died; if it was not ready for work, no recipe is at fault
 
 
 class Worker(ABC):
@@ -136,13 +130,33 @@ class Worker(ABC):
                 self._messages.put(Outcome(file, message["result"]))
 
 
-def worker_environment() -> dict[str, str]:
-    """Return the environment of a worker process: without the server's secret and database."""
-    # Other libraries get one thread for each solve: the solver divides the cores itself.
-    found = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    found.pop("WHEREISH_SECRET", None)
-    found.pop("WHEREISH_DATABASE", None)
-    return found
+class MessageProcess(subprocess.Popen[bytes]):
+    """A process of this package that reads and writes messages: lines of JSON, some with bytes."""
+
+    def __init__(self, module: str, more: dict[str, str] | None = None) -> None:
+        # Other libraries get one thread for each solve: the solver divides the cores itself.
+        threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        environment = os.environ | threads | (more or {})
+        for private in ("WHEREISH_SECRET", "WHEREISH_DATABASE"):
+            environment.pop(private, None)
+        super().__init__(
+            [sys.executable, "-m", module], env=environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            # A separate session: its own processes end with it, and Ctrl-C reaches the server only.
+            start_new_session=True,
+        )  # fmt: skip
+        self.input, self.output = cast(IO[bytes], self.stdin), cast(IO[bytes], self.stdout)
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """Yield its messages until it ends."""
+        while line := self.output.readline(_LONGEST_LINE):
+            yield json.loads(line)
+
+    def kill(self) -> None:
+        """End it at once, with every process that it has started."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
 
 
 class LocalWorker(Worker):
@@ -150,50 +164,34 @@ class LocalWorker(Worker):
 
     def __init__(self, cache: Path | None = None) -> None:
         super().__init__()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "whereish.service.workers.process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=worker_environment() | ({} if cache is None else {"NUMBA_CACHE_DIR": str(cache)}),
-            # A separate session: processes of a solver end with it, and Ctrl-C reaches the server
-            # only.
-            start_new_session=True,
+        self._process = MessageProcess(
+            "whereish.service.workers.process",
+            None if cache is None else {"NUMBA_CACHE_DIR": str(cache)},
         )
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """End it at once, with every process that it has started."""
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
 
     def _submit(self, recipe: bytes, memory_gb: float, time_limit_s: float) -> None:
         order = {"length": len(recipe), "memory_gb": memory_gb}
-        stdin = self._process.stdin
-        if stdin is not None:
-            stdin.write(json.dumps(order).encode() + b"\n" + recipe)
-            stdin.flush()
+        self._process.input.write(json.dumps(order).encode() + b"\n" + recipe)
+        self._process.input.flush()
 
     def _close(self) -> None:
         self.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        for pipe in (self._process.input, self._process.output):
+            with contextlib.suppress(OSError):
+                pipe.close()
 
     def _read(self) -> None:
         """Read messages until the process ends. A message of the wrong form counts as its death."""
-        try:
-            stdout = self._process.stdout
-            while stdout is not None and (line := stdout.readline(LONGEST_LINE)):
-                self.handle(json.loads(line), stdout.read)
-        except (ValueError, OSError, KeyError, TypeError):
-            pass
+        with contextlib.suppress(ValueError, OSError, KeyError, TypeError):
+            for message in self._process.messages():
+                self.handle(message, self._process.output.read)
         self._messages.put(Outcome(was_warm=self.is_warm))
