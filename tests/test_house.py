@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
     {"errors", "limits", "parallel", "retries"},
-    {"extras", "strict_json"},
+    {"compiled", "extras", "strict_json"},
     {
         "compressed",
         "deadline",
