@@ -85,6 +85,7 @@ class Options(Structure):
         ("tolerance", c_double),
         ("time_limit_s", c_double),
         ("threads", c_int32),
+        ("parts", c_int32),
         ("catch_interrupt", c_int32),
         ("stop", c_void_p),
         ("progress", ProgressCallback),
