@@ -8,6 +8,7 @@ Arguments are given to pytest; by default, it runs the tests of the solver and o
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ TESTS = ("tests/test_core_build.py", "tests/test_structured.py", "tests/test_rel
          "tests/test_repair.py")  # fmt: skip
 UNITS = ("method.c", "checks.c", "dispatch.c")
 _FLAGS = (
-    "-std=gnu11", "-O1", "-g", "-fno-omit-frame-pointer", "-fPIC", "-shared", "-w",
+    "-std=gnu11", "-O1", "-g", "-fno-omit-frame-pointer", "-w",
     # memcpy of no bytes may have a null pointer: every C library allows it, and C2y does.
     "-fno-sanitize=nonnull-attribute", "-fno-sanitize-recover=all",
 )  # fmt: skip
@@ -34,42 +35,47 @@ def compiler() -> tuple[list[str], bool]:
     return [sys.executable, "-m", "ziglang", "cc"], False
 
 
-def build(folder: Path) -> tuple[Path, dict[str, str]]:
-    """Return the library with sanitizers, and the environment that loads it."""
+def compile_with_sanitizers(made: Path, *arguments: str) -> None:
+    """Compile the core with sanitizers, for one instruction set."""
     command, addresses = compiler()
     kinds = "address,undefined" if addresses else "undefined"
-    library = folder / "libwhereish-sanitized.so"
-    machine = os.uname().machine
-    # One instruction set: the same code as for the others, on vectors of another width.
-    options = (
-        ["-march=x86-64-v3" if addresses else "-mcpu=x86_64_v3"] if machine == "x86_64" else []
-    )
+    options = list(_FLAGS)
+    if platform.machine() == "x86_64":
+        # One level: the code is the same for the others, on vectors of another width.
+        options += ["-march=x86-64-v3" if addresses else "-mcpu=x86_64_v3"]
     if command[0].endswith("gcc"):
         options += ["-include", "gcc.h"]
-    zig = {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder)}
+    cache = str(made.parent)
+    environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
     subprocess.run(  # noqa: S603
-        [*command, f"-fsanitize={kinds}", *_FLAGS, *options, *UNITS, "-o", str(library),
+        [*command, f"-fsanitize={kinds}", *options, *UNITS, *arguments, "-o", str(made),
          "-lm", "-lpthread"],
-        cwd=CORE, check=True, env={**os.environ, **zig},
+        cwd=CORE, check=True, env=environment,
     )  # fmt: skip
-    settings = {"WHEREISH_CORE": str(library), "PYTHONPATH": str(ROOT / "src")}
+
+
+def settings(library: Path) -> dict[str, str]:
+    """Return the environment in which Python loads a library with sanitizers."""
+    command, addresses = compiler()
+    chosen = {"WHEREISH_CORE": str(library), "PYTHONPATH": str(ROOT / "src")}
     if addresses:
         name = "libclang_rt.asan.so" if command[0].endswith("clang") else "libasan.so"
         asked = [*command, f"-print-file-name={name}"]
-        runtime = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603
+        runtime = subprocess.run(asked, check=True, capture_output=True, text=True)  # noqa: S603
         # Python itself is not built with sanitizers: the run-time library comes first, and what
         # the interpreter keeps until its end is not a leak.
-        settings |= {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0"}
-    return library, settings
+        chosen |= {"LD_PRELOAD": runtime.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+    return chosen
 
 
 def main() -> int:
     """Build, run pytest, and return its exit code."""
     with tempfile.TemporaryDirectory(prefix="whereish-sanitize-") as place:
-        _, settings = build(Path(place))
-        tests = sys.argv[1:] or [*TESTS, "-m", "not heavy", "-k", "not wheel"]
+        library = Path(place, "libwhereish-sanitized.so")
+        compile_with_sanitizers(library, "-shared", "-fPIC")
+        tests = sys.argv[1:] or [*TESTS, "-m", "not heavy"]
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-        environment = {**os.environ, **settings}
+        environment = {**os.environ, **settings(library)}
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode  # noqa: S603
 
 
