@@ -311,8 +311,9 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc, unuse
         if not editable:
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{target.wheel}"
-            for place, library in ((folder, target.library), (core.PACKAGE, core.WASM.library)):
-                build_data["force_include"][str(place / library)] = f"whereish/_core/{library}"
+            packed = (folder / target.library, core.PACKAGE / core.WASM.library)
+            for file in (*packed, core.PACKAGE / "licences.txt"):
+                build_data["force_include"][str(file)] = f"whereish/_core/{file.name}"
 
     def _leave_out_untracked(self) -> None:
         """Pack only what git tracks: a secret that lies in the tree is not."""

@@ -169,14 +169,18 @@ def library_path() -> Path:
 
 @cache
 def library() -> ctypes.CDLL:
-    """Return the compiled core, with the types of all functions declared.
+    """Return the compiled core of the package, with the types of all functions declared.
 
     Raises
     ------
     CoreError
         If the library is missing, has another version or needs a newer processor.
     """
-    path = library_path()
+    return load(library_path())
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Load a library, check its version and declare the types of all functions."""
     if not path.is_file():
         raise CoreError(
             f"the compiled core is missing: reinstall whereish, or run `make core` (there is no "
