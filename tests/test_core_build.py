@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import math
 import os
 import random
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HEADER = (ROOT / "core" / "whereish.h").read_text()
 LEVELS = ("v2", "v3", "v4")
 FOLDER = ROOT / "src" / "whereish" / "_core"
+NODE = shutil.which("node") or shutil.which("node", path=str(Path(sys.executable).parent))
 
 
 def load(path: str) -> ModuleType:
@@ -358,3 +360,44 @@ def test_first_broken_finds_one_count_too_many(
         holds = (limit + more) << shift <= factor * other
         assert found[0] == (-1 if holds else m + position)
     assert (limit << shift) <= factor * other
+
+
+# Rows of doubles as lists in, the result of wi_shortfalls and the instruction set out.
+_IN_NODE = """
+import { readFileSync } from "node:fs";
+const [file, asked] = process.argv.slice(2);
+const { n, m, matrix, factors } = JSON.parse(asked);
+const module = new WebAssembly.Module(readFileSync(file));
+const now = () => performance.now() / 1000;
+const core = new WebAssembly.Instance(module, { env: { now } }).exports;
+core._initialize();
+const put = (numbers) => {
+  const at = core.malloc(8 * numbers.length);
+  new Float64Array(core.memory.buffer, at, numbers.length).set(numbers);
+  return at;
+};
+const [a, b, c] = [matrix, factors, new Array(n * n).fill(0)].map(put);
+core.wi_shortfalls(0n, BigInt(n), BigInt(n), BigInt(m), a, b, c);
+const found = [...new Float64Array(core.memory.buffer, c, n * n)];
+const text = new Uint8Array(core.memory.buffer, core.wi_instruction_set());
+const name = new TextDecoder().decode(text.subarray(0, text.indexOf(0)));
+console.log(JSON.stringify({ found, name, version: core.wi_version() }));
+"""
+
+
+@pytest.mark.skipif(NODE is None, reason="node is missing")
+def test_the_web_module_computes_the_same_bits(build: ModuleType, tmp_path: Path) -> None:
+    if not (FOLDER / build.WASM.library).exists():
+        pytest.skip("the WebAssembly module is not built: make core")
+    n, m = 11, 19
+    matrix, factors = some_matrix(n, m, False), 1 + np.random.default_rng(0).random((n, n))
+    script = tmp_path / "run.mjs"
+    script.write_text(_IN_NODE)
+    asked = {"n": n, "m": m, "matrix": matrix.ravel().tolist(), "factors": factors.ravel().tolist()}
+    command = [str(NODE), str(script), str(FOLDER / build.WASM.library), json.dumps(asked)]
+    done = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    assert (done["name"], done["version"]) == ("wasm", compiled.VERSION)
+    native = np.empty((n, n))
+    compiled.for_rows("wi_shortfalls", n, m, matrix, factors, native)
+    assert done["found"] == native.ravel().tolist()
+    assert native.max() > 0
