@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import os
 import platform
@@ -26,11 +27,12 @@ from pathlib import Path
 
 CORE = Path(__file__).resolve().parent
 PACKAGE = CORE.parent / "src" / "whereish" / "_core"
-UNITS = ("method.c", "checks.c")  # compiled for each instruction set; method.c includes the rest
+# Compiled for each instruction set, with their options. method.c includes the other files.
+UNITS = {"method.c": "-ffp-contract=fast", "checks.c": "-ffp-contract=off"}
 ZIGLANG = "ziglang==0.17.0"
 _LONGEST_S = 1200
 _FLAGS = (
-    "-std=gnu11", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fvisibility=hidden",
+    "-std=gnu11", "-O3", "-fno-math-errno", "-fvisibility=hidden",
     "-fno-sanitize=all", "-g0", "-Wall", "-Wextra", "-Wno-unused-function",
 )  # fmt: skip
 _X86 = (("v2", "x86_64_v2"), ("v3", "x86_64_v3"), ("v4", "x86_64_v4"))
@@ -130,7 +132,11 @@ def build(target: Target, folder: Path = PACKAGE, cache: Path | None = None) -> 
         stamps = _stamps(folder) | {target.library: digest(target)}
         stamp = Path(fresh, "stamp.json")
         stamp.write_text(json.dumps(stamps, indent=1, sort_keys=True) + "\n", encoding="ascii")
+        made.chmod(0o755)
+        texts = Path(fresh, "licences.txt")
+        texts.write_text(licences(), encoding="utf-8")
         try:
+            os.replace(texts, folder / "licences.txt")
             os.replace(made, folder / target.library)
             os.replace(stamp, folder / "stamp.json")
         except OSError as wrong:
@@ -139,6 +145,31 @@ def build(target: Target, folder: Path = PACKAGE, cache: Path | None = None) -> 
                 "use it, and build again"
             ) from None
     return True
+
+
+def licences() -> str:
+    """Return the licences of the code of others that a compiler puts into libraries.
+
+    These are ziglang's run-time library, musl and wasi-libc (WebAssembly), mingw-w64 (Windows).
+    """
+    spec = importlib.util.find_spec("ziglang")
+    home = Path(next(iter((spec and spec.submodule_search_locations) or ["ziglang"])))
+    parts = []
+    for file in ("LICENSE", "lib/libc/musl/COPYRIGHT", "lib/libc/wasi/LICENSE-MIT",
+                 "lib/libc/wasi/libc-bottom-half/cloudlibc/LICENSE",
+                 "lib/libc/mingw/COPYING"):  # fmt: skip
+        try:
+            text = (home / file).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError as wrong:
+            raise CoreError(f"{ZIGLANG} must have {file}: {wrong}") from None
+        parts.append(f"ziglang/{file}\n\n{text}\n")
+    return ("\n" + "-" * 80 + "\n\n").join(parts)
+
+
+def cache_folder() -> Path | None:
+    """Return the folder for the compiler's own files that WHEREISH_ZIG_CACHE names, if any."""
+    named = os.environ.get("WHEREISH_ZIG_CACHE")
+    return Path(named).absolute() if named else None
 
 
 def _stamps(folder: Path) -> dict[str, str]:
@@ -154,12 +185,13 @@ def _compile(target: Target, fresh: Path, cache: Path) -> Path:
     common = ["-target", target.zig, *_FLAGS]
     dispatch = ["-mcpu=x86_64", "-DWI_DISPATCH"] if _has_levels(target) else []
     jobs = {"dispatch.o": ["dispatch.c", *dispatch]}
-    for unit in UNITS:
+    for unit, option in UNITS.items():
         if _has_levels(target):
             for isa, cpu in _X86:
-                jobs[f"{unit}.{isa}.o"] = [unit, f"-mcpu={cpu}", f"-DWI_ISA={isa}"]
+                jobs[f"{unit}.{isa}.o"] = [unit, option, f"-mcpu={cpu}", f"-DWI_ISA={isa}"]
         else:
-            jobs[f"{unit}.o"] = [unit, *(["-mcpu=generic+simd128"] if target.is_wasm else [])]
+            simd = ["-mcpu=generic+simd128"] if target.is_wasm else []
+            jobs[f"{unit}.o"] = [unit, option, *simd]
 
     def compile_one(job: tuple[str, list[str]]) -> None:
         name, (source, *options) = job
@@ -182,7 +214,7 @@ def _link_options(target: Target) -> list[str]:
     if target.is_wasm:
         return [
             "-mcpu=generic+simd128", "-mexec-model=reactor", "-s",
-            "-Wl,-z,stack-size=1048576",
+            "-Wl,-z,stack-size=1048576", "-Wl,--export-table", "-Wl,--growable-table",
             *(f"-Wl,--export={name}" for name in (*exports(), "malloc", "free")),
         ]  # fmt: skip
     options = ["-shared", "-s"]
@@ -214,7 +246,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("targets", nargs="*", help="native, wasm, or one of " + ", ".join(TARGETS))
     parser.add_argument("--folder", type=Path, default=PACKAGE, help="where to put the libraries")
-    parser.add_argument("--cache", type=Path, help="keep the compiler's own files in this folder")
+    parser.add_argument(
+        "--cache", type=Path, default=cache_folder(),
+        help="keep the compiler's own files in this folder (default: $WHEREISH_ZIG_CACHE, or none)",
+    )  # fmt: skip
     asked = parser.parse_args()
     named = {"native": native(), "wasm": WASM, **TARGETS}
     if unknown := set(asked.targets) - named.keys():
@@ -222,7 +257,8 @@ def main() -> int:
     for name in asked.targets or ("native", "wasm"):
         begun, file = time.perf_counter(), asked.folder / named[name].library
         try:
-            done = build(named[name], asked.folder, asked.cache)
+            cache = asked.cache and asked.cache.absolute()
+            done = build(named[name], asked.folder, cache)
         except CoreError as wrong:
             sys.stderr.write(f"whereish: {wrong}\n")
             return 1

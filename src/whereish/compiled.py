@@ -27,12 +27,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whereish.errors import WhereishError
+from whereish.parallel import parallel_for
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
 VERSION = 1  # WI_VERSION: the library must have the same
 FOLDER = Path(__file__).parent / "_core"
+_FEW = 10**6  # ratios, below which one thread is faster than several
 _ENDINGS = {"win32": "whereish.dll", "darwin": "libwhereish.dylib"}
 
 
@@ -151,6 +153,13 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wi_instruction_set": (c_char_p, ()),
     "wi_version": (c_int32, ()),
 }
+# The arrays of the functions of rows: the type of their numbers, and their shape.
+_ARRAYS: dict[str, tuple[tuple[str, str], ...]] = {
+    "wi_worst_ratios": (("f8", "nm"), ("f8", "mn"), ("f8", "nn")),
+    "wi_first_broken": (("u8", "nm"), ("u8", "nn"), ("i8", "nn"), ("i8", "n")),
+    "wi_lift": (("f8", "nm"), ("f8", "nn"), ("f8", "nm")),
+    "wi_shortfalls": (("f8", "nm"), ("f8", "nn"), ("f8", "nn")),
+}
 
 
 class CoreError(WhereishError):
@@ -165,14 +174,18 @@ def library_path() -> Path:
 
 @cache
 def library() -> ctypes.CDLL:
-    """Return the compiled core, with the types of all functions declared.
+    """Return the compiled core of the package, with the types of all functions declared.
 
     Raises
     ------
     CoreError
         If the library is missing, has another version or needs a newer processor.
     """
-    path = library_path()
+    return load(library_path())
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Load a library, check its version and declare the types of all functions."""
     if not path.is_file():
         raise CoreError(
             f"the compiled core is missing: reinstall whereish, or run `make core` (there is no "
@@ -208,11 +221,29 @@ def instruction_set() -> str:
     return name.decode("ascii")
 
 
-def address(array: NDArray[Any], kind: type[Any]) -> int:
+def for_rows(name: str, n: int, m: int, *arrays: NDArray[Any]) -> None:
+    """Call a function of rows low <= x < high, ``wi_lift`` for example, for all rows on all cores.
+
+    Types and shapes of the arrays are checked. The last one gets the results.
+    """
+    function = getattr(library(), name)
+    sizes = {"n": n, "m": m}
+    where = []
+    for array, (kind, axes) in zip(arrays, _ARRAYS[name], strict=True):
+        if array.shape != tuple(sizes[axis] for axis in axes):
+            raise TypeError(f"{name} needs an array of shape {axes}, got {array.shape}")
+        where.append(address(array, kind))
+    if n * n * m < _FEW:
+        function(0, n, n, m, *where)
+    else:
+        parallel_for(function, n, n, m, *where)
+
+
+def address(array: NDArray[Any], kind: DTypeLike) -> int:
     """Return where the numbers of an array are, after a check of their type and order.
 
     The array must live until the call that gets the address has returned.
     """
     if array.dtype != kind or not array.flags.c_contiguous:
-        raise TypeError(f"the core needs a contiguous array of {kind.__name__}, got {array.dtype}")
+        raise TypeError(f"the core needs a contiguous array of {kind}, got one of {array.dtype}")
     return array.ctypes.data
