@@ -1,0 +1,453 @@
+/* One block of the program: the column of one output.
+ *
+ * The unknown is a column k > 0 over the inputs. Its privacy rows are k_j - q k_i >= 0,
+ * q = exp(-eps d(i, j)). Everything is kept relative to the iterate, so that no number depends on
+ * how large exp(eps d) is:
+ *
+ * - slack - infeasibility = 1 - q k_i / k_j. A row that joins when it is violated, or nearly, gets a
+ *   comfortable slack and an infeasibility > 0, which shrinks with every step;
+ * - dual = y k_j for the multiplier y of the row; centred means slack dual = mu;
+ * - a step is k (1 + alpha u). It changes 1 - q k_i / k_j by u_j - rho u_i, rho = q k_i / k_j.
+ *
+ * The block matrix H = sum over rows of dual / slack (e_j - rho e_i)(e_j - rho e_i)' is nearly
+ * singular along u = 1, the scaling of the whole column. That direction is split off exactly: with
+ * one place g grounded, G = H without g, h = H 1 without g,
+ *
+ *     H^-1 t = [G^-1 t] + w (w't) / sigma,   w = 1 - [G^-1 h],   sigma = w'H w.
+ *
+ * u is kept in two parts, u = tau + v, because tau may be many orders larger than v: then
+ * u_j - rho u_i = tau (1 - rho) + (v_j - rho v_i), with nothing cancelled.
+ *
+ * References: Mehrotra: On the implementation of a primal-dual interior point method, SIAM J. Optim.
+ * 1992. Gondzio: Multiple centrality corrections in a primal-dual method for linear programming,
+ * Comput. Optim. Appl. 1996.
+ */
+#include "constants.h"
+#include "vectors.h"
+
+/* Both directions of every pair, by their left place: row e says k(right) >= decay k(left). */
+typedef struct {
+    int n;
+    int dense;       /* all ordered pairs have a place; decay is 0 where no pair is constrained */
+    int64_t count;
+    int64_t *start;  /* (n + 1) */
+    int32_t *right;
+    double *decay;   /* exp(-eps d) */
+    double *near;    /* a pair joins where decay k_i > near k_j */
+} pairs_t;
+
+/* A row in use. */
+typedef struct {
+    double decay, slack, infeasibility, dual;
+    int32_t i, j;
+} row_t;
+
+typedef struct {
+    double slack, dual;
+} row_direction_t;
+
+typedef struct {
+    int n, output, part;
+    const double *cost;      /* of the program, for this output */
+    const int32_t *farthest; /* inputs from the farthest from the output to the nearest */
+    /* The state between two steps. */
+    double *k, *residual, *reduced; /* residual c - b - A'y; reduced: c - A'y for a cleaned y */
+    uint8_t *active;                /* which pairs have a row */
+    row_t *rows;
+    int64_t count, room;
+    int outside;             /* the envelope has to be laid out again */
+    /* Scratch of a step. */
+    double *complementarity_rhs; /* what slack dual of each row should change by, to first order */
+    row_direction_t *direction, *trial;
+    int64_t scratch_room;
+    factor_t factor;
+    int *first;
+    int grounded;
+    double sigma;
+    double *ground_h;        /* G^-1 h */
+    double *rhs, *v, *u, *try_u, *w;
+    double rhs_sum;          /* the sum of rhs, without cancellation */
+    double tau;
+    double per_primal, per_dual; /* 1 / the longest steps */
+    double products[4];
+    int trouble;
+} block_t;
+
+static void block_free(block_t *s) {
+    if (!s) return;
+    free(s->k), free(s->active), free(s->rows), free(s->first), free(s->rhs);
+    free(s->complementarity_rhs), free(s->direction), free(s->trial);
+    factor_free(&s->factor);
+    free(s);
+}
+
+static block_t *block_new(int n, int output, const double *cost, const int32_t *farthest,
+                          const pairs_t *pairs) {
+    block_t *s = NEW(block_t, 1);
+    if (!s) return NULL;
+    int64_t width = padded(n);
+    *s = (block_t){.n = n, .output = output, .cost = cost, .farthest = farthest, .outside = 1};
+    s->k = NEW(double, 3 * width);
+    s->active = NEW(uint8_t, pairs->count);
+    s->first = NEW(int, n);
+    if (!s->k || !s->active || !s->first) return block_free(s), NULL;
+    s->residual = s->k + width, s->reduced = s->k + 2 * width;
+    return s;
+}
+
+/* Memory for a step: blocks that are only remembered have none. */
+static int block_scratch(block_t *s) {
+    int64_t width = padded(s->n);
+    if (!s->rhs) {
+        s->rhs = NEW(double, 6 * width);
+        if (!s->rhs || factor_new(&s->factor, s->n)) return -1;
+        s->v = s->rhs + width, s->u = s->rhs + 2 * width, s->try_u = s->rhs + 3 * width;
+        s->w = s->rhs + 4 * width, s->ground_h = s->rhs + 5 * width;
+    }
+    if (s->count > s->scratch_room) {
+        int64_t room = s->count + s->count / 4;
+        free(s->complementarity_rhs), free(s->direction), free(s->trial);
+        s->complementarity_rhs = NEW(double, room);
+        s->direction = NEW(row_direction_t, room);
+        s->trial = NEW(row_direction_t, room);
+        s->scratch_room = s->complementarity_rhs && s->direction && s->trial ? room : 0;
+        if (!s->scratch_room) return -1;
+    }
+    return 0;
+}
+
+static int rows_reserve(block_t *s, int64_t room) {
+    if (room <= s->room) return 0;
+    room += room / 4 + 16;
+    row_t *more = realloc(s->rows, (size_t)room * sizeof(row_t));
+    if (!more) return -1;
+    s->rows = more, s->room = room;
+    return 0;
+}
+
+/* Constrain a pair; its slack and multiplier are set by the caller. */
+INLINE row_t *add_row(block_t *s, const pairs_t *pairs, int64_t e, int i) {
+    row_t *row = s->rows + s->count++;
+    int j = pairs->right[e], low = least(i, j), high = most(i, j);
+    *row = (row_t){.decay = pairs->decay[e], .i = i, .j = j};
+    s->active[e] = 1;
+    if (s->count == 1)
+        for (int x = 0; x < s->n; x++) s->first[x] = x;
+    if (low < s->first[high]) s->first[high] = low, s->outside = 1;
+    return row;
+}
+
+INLINE double rho_of(const row_t *row) { return 1.0 - row->slack + row->infeasibility; }
+
+/* Factor G; compute G^-1 h and sigma. `pull` is k (A'y), computed by the caller because summing it
+ * here would cancel. Return 0 if G is positive definite. */
+static int factor_block(block_t *s, const double *pull) {
+    factor_t *f = &s->factor;
+    int n = s->n;
+    if (s->outside && factor_layout(f, s->first)) return s->trouble = WI_NO_MEMORY;
+    s->outside = 0;
+    memset(f->values, 0, sizeof(double) * (size_t)f->at[f->strips]);
+    memcpy(s->ground_h, pull, sizeof(double) * (size_t)n);
+    for (int64_t r = 0; r < s->count; r++) {
+        const row_t *row = s->rows + r;
+        int i = row->i, j = row->j;
+        double rho = rho_of(row), weight = row->dual / row->slack, side = weight * rho;
+        *entry(f, j, j) += weight;
+        *entry(f, i, i) += side * rho;
+        *entry(f, least(i, j), most(i, j)) -= side;
+        if (row->infeasibility != 0.0) {
+            s->ground_h[j] -= weight * row->infeasibility;
+            s->ground_h[i] += weight * row->infeasibility * rho;
+        }
+    }
+    int g = 0;
+    double largest = -1.0;
+    for (int x = 0; x < n; x++) {
+        double *diagonal = entry(f, x, x);
+        if (*diagonal > largest) largest = *diagonal, g = x;
+        *diagonal *= 1.0 + RIDGE;
+    }
+    for (int x = f->top[g / WIDTH]; x < g; x++) *entry(f, x, g) = 0.0;
+    for (int t = g / WIDTH; t < f->strips; t++)
+        if (f->top[t] <= g)
+            memset(strip_row(f, t, g), 0, sizeof(double) * WIDTH);
+    *entry(f, g, g) = 1.0;
+    for (int x = n; x < f->rows; x++) *entry(f, x, x) = 1.0;
+    if (cholesky(f)) return s->trouble = WI_NUMERICS;
+    s->ground_h[g] = 0.0;
+    for (int x = n; x < padded(n); x++) s->ground_h[x] = 0.0;
+    factor_solve(f, s->ground_h);
+    /* sigma = w'Hw, as a sum of squares: w minimises it, so an error in w hardly shows. */
+    double sigma = 0.0;
+    for (int64_t r = 0; r < s->count; r++) {
+        const row_t *row = s->rows + r;
+        double along = row->slack - row->infeasibility -
+                       (s->ground_h[row->j] - rho_of(row) * s->ground_h[row->i]);
+        sigma += row->dual / row->slack * along * along;
+    }
+    for (int x = 0; x < n; x++) s->w[x] = s->k[x] * (1.0 - s->ground_h[x]);
+    s->grounded = g, s->sigma = sigma;
+    return s->trouble = 0;
+}
+
+/* v and tau of H^-1 rhs; `rhs_sum` is the sum of rhs. */
+static double solve_block(const block_t *s, const double *rhs, double rhs_sum, double *v) {
+    int n = s->n;
+    double product = 0.0;
+    for (int x = 0; x < n; x++) {
+        v[x] = rhs[x];
+        product += s->ground_h[x] * rhs[x];
+    }
+    for (int x = n; x < padded(n); x++) v[x] = 0.0;
+    v[s->grounded] = 0.0;
+    factor_solve(&s->factor, v);
+    double tau = (rhs_sum - product) / s->sigma;
+    for (int x = 0; x < n; x++) v[x] -= tau * s->ground_h[x];
+    return tau;
+}
+
+/* rhs = A'((complementarity_rhs + dual infeasibility) / slack) - k residual, and its sum. */
+static void right_side(block_t *s, const double *residual) {
+    double sum = 0.0, *rhs = s->rhs;
+    for (int x = 0; x < s->n; x++) {
+        rhs[x] = -s->k[x] * residual[x];
+        sum += rhs[x];
+    }
+    for (int64_t r = 0; r < s->count; r++) {
+        const row_t *row = s->rows + r;
+        double share =
+            (s->complementarity_rhs[r] + row->dual * row->infeasibility) / row->slack;
+        rhs[row->j] += share;
+        rhs[row->i] -= share * rho_of(row);
+        sum += share * (row->slack - row->infeasibility);
+    }
+    s->rhs_sum = sum;
+}
+
+/* The changes of slacks and duals along u = tau + v; 1 / the longest primal and dual steps. */
+static void row_steps(block_t *s, const double *v, double tau, row_direction_t *direction) {
+    double primal = 0.0, dual = 0.0;
+    for (int64_t r = 0; r < s->count; r++) {
+        const row_t *row = s->rows + r;
+        double per_slack = 1.0 / row->slack;
+        double change = tau * (row->slack - row->infeasibility) +
+                        (v[row->j] - rho_of(row) * v[row->i]) - row->infeasibility;
+        double d_dual = (s->complementarity_rhs[r] - row->dual * change) * per_slack;
+        direction[r].slack = change;
+        direction[r].dual = d_dual;
+        primal = larger(-change * per_slack, primal);
+        dual = larger(-d_dual / row->dual, dual);
+    }
+    for (int x = 0; x < s->n; x++) primal = larger(-(v[x] + tau), primal);
+    s->per_primal = primal, s->per_dual = dual;
+}
+
+/* The sums of products that give slack dual after steps of any length. */
+static void row_products(block_t *s, const row_direction_t *direction) {
+    double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
+    for (int64_t r = 0; r < s->count; r++) {
+        const row_t *row = s->rows + r;
+        a += row->slack * row->dual;
+        b += direction[r].slack * row->dual;
+        c += row->slack * direction[r].dual;
+        d += direction[r].slack * direction[r].dual;
+    }
+    s->products[0] = a, s->products[1] = b, s->products[2] = c, s->products[3] = d;
+}
+
+/* Take a step: columns, slacks and duals, which stay relative to the column.
+ *
+ * A row that is private now, and not only just, gives up its infeasibility. Slacks that are not
+ * tiny are computed from the column: carried along they would drift. */
+static void move_block(block_t *s, const row_direction_t *direction, const double *u, double primal,
+                       double dual) {
+    double *k = s->k;
+    for (int64_t r = 0; r < s->count; r++) {
+        row_t *row = s->rows + r;
+        double growth = 1.0 + primal * u[row->j], per_growth = 1.0 / growth;
+        row->dual = (row->dual + dual * direction[r].dual) * growth;
+        row->slack = (row->slack + primal * direction[r].slack) * per_growth;
+        row->infeasibility *= (1.0 - primal) * per_growth;
+    }
+    for (int x = 0; x < s->n; x++) k[x] *= 1.0 + primal * u[x];
+    for (int64_t r = 0; r < s->count; r++) {
+        row_t *row = s->rows + r;
+        if (row->infeasibility != 0.0) {
+            double have = row->slack - row->infeasibility;
+            if (have > FEASIBLE * row->slack) {
+                row->dual *= row->slack / have;
+                row->slack = have;
+                row->infeasibility = 0.0;
+            }
+        } else if (row->slack > FRESH) {
+            row->slack = 1.0 - row->decay * k[row->i] / k[row->j];
+        }
+    }
+}
+
+/* Whether a pair of place i without a row has come near its limit. */
+INLINE int any_near(const pairs_t *pairs, int i, const double *k, const uint8_t *active) {
+    int64_t start = pairs->start[i], count = pairs->start[i + 1] - start, any = 0;
+    const double *decay = pairs->decay + start, *near = pairs->near + start, here = k[i];
+    active += start;
+    if (pairs->dense) {
+        for (int64_t j = 0; j < count; j++)
+            any |= (int64_t)(active[j] == 0) & (int64_t)(decay[j] * here > near[j] * k[j]);
+        return any != 0;
+    }
+    const int32_t *right = pairs->right + start;
+    for (int64_t e = 0; e < count; e++)
+        any |= (int64_t)(active[e] == 0) & (int64_t)(decay[e] * here > near[e] * k[right[e]]);
+    return any != 0;
+}
+
+/* Constrain the pairs that have come near their limit or past it.
+ *
+ * They join at the centre, unless their multiplier would be large against what the input pays: far
+ * from the output, where k is tiny, that would spoil the bound for many steps. */
+static int join_rows(block_t *s, const pairs_t *pairs, const double *price, double mu) {
+    const double *k = s->k;
+    for (int i = 0; i < s->n; i++) {
+        if (!any_near(pairs, i, k, s->active)) continue;
+        for (int64_t e = pairs->start[i]; e < pairs->start[i + 1]; e++) {
+            int j = pairs->right[e];
+            double near = pairs->near[e];
+            if (s->active[e] || !(pairs->decay[e] * k[i] > near * k[j])) continue;
+            if (rows_reserve(s, s->count + 1)) return s->trouble = WI_NO_MEMORY;
+            row_t *row = add_row(s, pairs, e, i);
+            double left = 1.0 - row->decay * k[i] / k[j];
+            row->slack = larger(left, JOIN_SLACK * (1.0 - near));
+            row->infeasibility = row->slack - left;
+            double most_dual = row->slack * JOIN_DUAL * fabs(price[j]) * k[j];
+            row->dual = larger(smaller(mu, most_dual), 1e-6 * mu) / row->slack;
+        }
+    }
+    return 0;
+}
+
+/* Whether a step of 1 / limit would violate a pair of place i without a row by FAR_OFF. */
+INLINE int any_far_off(const pairs_t *pairs, int i, const double *k, const double *ku,
+                       const uint8_t *active, double limit) {
+    int64_t start = pairs->start[i], count = pairs->start[i + 1] - start, any = 0;
+    const double *decay = pairs->decay + start, here = k[i] / FAR_OFF, moved = ku[i] / FAR_OFF;
+    /* lost > limit margin, with lost = decay moved - ku_j and margin = k_j - decay here. */
+    double ours = moved + limit * here;
+    active += start;
+    if (pairs->dense) {
+        for (int64_t j = 0; j < count; j++)
+            any |= (int64_t)(active[j] == 0) & (int64_t)(decay[j] * ours > ku[j] + limit * k[j]);
+        return any != 0;
+    }
+    const int32_t *right = pairs->right + start;
+    for (int64_t e = 0; e < count; e++)
+        any |= (int64_t)(active[e] == 0) &
+               (int64_t)(decay[e] * ours > ku[right[e]] + limit * k[right[e]]);
+    return any != 0;
+}
+
+/* 1 / the longest step before a pair without a row is violated by a factor of FAR_OFF. */
+static double far_off(const block_t *s, const pairs_t *pairs, const double *u, double *ku) {
+    const double *k = s->k;
+    double limit = 0.0;
+    for (int x = 0; x < s->n; x++) {
+        ku[x] = k[x] * u[x];
+        limit = larger(larger(u[x] / GROWTH, -u[x]), limit); /* no entry may become negative */
+    }
+    for (int i = 0; i < s->n; i++) {
+        if (!any_far_off(pairs, i, k, ku, s->active, limit)) continue;
+        double here = k[i] / FAR_OFF, moved = ku[i] / FAR_OFF;
+        for (int64_t e = pairs->start[i]; e < pairs->start[i + 1]; e++) {
+            int j = pairs->right[e];
+            double lost = pairs->decay[e] * moved - ku[j];
+            double margin = k[j] - pairs->decay[e] * here;
+            if (s->active[e] == 0 && margin > 0.0 && lost > limit * margin) limit = lost / margin;
+        }
+    }
+    return limit;
+}
+
+/* reduced = c - A'y, from the multipliers y and true coefficients: slacks are carried along and
+ * drift, and a bound must not drift with them. */
+static void reduced_cost(const block_t *s, const double *cost, double *reduced, double *multiplier) {
+    for (int x = 0; x < s->n; x++) reduced[x] = cost[x];
+    for (int64_t r = 0; r < s->count; r++) {
+        const row_t *row = s->rows + r;
+        double y = row->dual / s->k[row->j];
+        multiplier[r] = y;
+        reduced[row->j] -= y;
+        reduced[row->i] += y * row->decay;
+    }
+}
+
+/* Lift reduced costs that are below their aim: by less y, and never a negative one.
+ *
+ * Far from the output k is tiny, and the rounding of a scaled multiplier is large against c. There
+ * a multiplier into x is lowered by what is missing; its other end i then misses q times as much,
+ * q = exp(-eps d), and so on towards the output, where nothing is left. `reduced` and `multiplier`
+ * are those of `reduced_cost`, and stay true to each other. `links` has room for n + count. */
+static void clean(const block_t *s, const double *aim, const double *cost, double *reduced,
+                  double *multiplier, int32_t *links) {
+    int n = s->n, is_short = 0;
+    for (int x = 0; x < n; x++) is_short |= reduced[x] < aim[x] + HAIR * fabs(cost[x]);
+    if (!is_short) return;
+    int32_t *head = links, *after = links + n;
+    for (int x = 0; x < n; x++) head[x] = -1;
+    for (int64_t r = 0; r < s->count; r++) {
+        int j = s->rows[r].j;
+        after[r] = head[j];
+        head[j] = (int32_t)r;
+    }
+    for (int pass = 0; pass < CLEAN_PASSES; pass++) {
+        int lifted = 0;
+        for (int a = 0; a < n; a++) {
+            int x = s->farthest[a];
+            double missing = aim[x] + HAIR * fabs(cost[x]) - reduced[x];
+            if (missing <= 0.0) continue;
+            /* First from rows whose other end has more than it needs, then from the largest. */
+            for (int32_t r = head[x]; r >= 0 && missing > 0.0; r = after[r]) {
+                int i = s->rows[r].i;
+                double decay = s->rows[r].decay, spare = (reduced[i] - aim[i]) / decay;
+                double less = smaller(smaller(missing, multiplier[r]), spare);
+                if (less > 0.0) {
+                    lifted = 1;
+                    multiplier[r] -= less;
+                    reduced[x] += less;
+                    reduced[i] -= less * decay;
+                    missing -= less;
+                }
+            }
+            while (missing > 0.0) {
+                int32_t largest = -1;
+                for (int32_t r = head[x]; r >= 0; r = after[r])
+                    if (largest < 0 || multiplier[r] > multiplier[largest]) largest = r;
+                if (largest < 0 || !(multiplier[largest] > 0.0)) break;
+                lifted = 1;
+                double less = smaller(missing, multiplier[largest]);
+                multiplier[largest] -= less;
+                reduced[x] += less;
+                reduced[s->rows[largest].i] -= less * s->rows[largest].decay;
+                missing -= less;
+            }
+        }
+        if (!lifted) break;
+        /* What was huge and is small now has lost its digits: compute it afresh. */
+        for (int x = 0; x < n; x++) reduced[x] = cost[x];
+        for (int64_t r = 0; r < s->count; r++) {
+            reduced[s->rows[r].j] -= multiplier[r];
+            reduced[s->rows[r].i] += multiplier[r] * s->rows[r].decay;
+        }
+    }
+}
+
+/* Add a column to that of the block: the sum of two private columns is private. Multipliers stay. */
+static void merge_column(block_t *s, const double *more) {
+    for (int64_t r = 0; r < s->count; r++) {
+        row_t *row = s->rows + r;
+        double share = s->k[row->j] / (s->k[row->j] + more[row->j]);
+        double gained = (1.0 - row->decay * more[row->i] / more[row->j]) * (1.0 - share);
+        row->slack = row->slack * share + larger(gained, 0.0);
+        row->infeasibility = row->infeasibility * share + larger(-gained, 0.0);
+        row->dual /= share;
+    }
+    for (int x = 0; x < s->n; x++) s->k[x] += more[x];
+}

@@ -1,0 +1,165 @@
+/* The compiled core of Whereish: the structured solver and the checks of privacy.
+ *
+ * The structured solver minimises the expected loss  sum_x prior(x) sum_z loss(x, z) k(x, z)  over
+ * all private mechanisms: k(x, z) <= exp(eps d(x, x')) k(x', z) on the pairs of a spanner, and
+ * sum_z k(x, z) = 1 (Bordenabe, Chatzikokolakis, Palamidessi: Optimal geo-indistinguishable
+ * mechanisms for location privacy, CCS 2014).
+ *
+ * All matrices are dense and row by row. A function that can refuse its input returns a `wi_status`.
+ * No function keeps a pointer of its caller after it has returned. All functions may be called from
+ * several threads at a time; a `wi_program` is not changed by a solve.
+ */
+#ifndef WHEREISH_H
+#define WHEREISH_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32)
+#define WI_PUBLIC __declspec(dllexport)
+#else
+#define WI_PUBLIC __attribute__((visibility("default")))
+#endif
+
+#define WI_VERSION 1
+
+typedef enum {
+    WI_OK = 0,
+    WI_BAD_SIZE = 1,   /* a size is zero, negative or too large */
+    WI_BAD_INDEX = 2,  /* a pair names a place that does not exist, or one place twice */
+    WI_BAD_NUMBER = 3, /* a number is NaN, infinite or negative */
+    WI_NO_MEMORY = 4,
+    WI_BAD_STATE = 5,      /* a checkpoint that does not belong to this program */
+    WI_COMMUNICATION = 6,  /* the all-reduce of a member failed */
+} wi_status;
+
+typedef enum {
+    WI_SOLVED = 0,   /* the gap is below the tolerance */
+    WI_TIME = 1,     /* the time limit has passed */
+    WI_STOPPED = 2,  /* the caller asked: stop flag, progress callback or Ctrl-C */
+    WI_NUMERICS = 3, /* rounding errors allow no further step */
+} wi_stopped;
+
+/* Everything about a program but the prior, prepared for many solves. */
+typedef struct wi_program wi_program;
+
+/* Prepare a program of n inputs and m outputs.
+ *
+ * loss       (n, m), not negative.
+ * pairs      (edges, 2): both directions of each pair are constrained.
+ * exponents  (edges): eps d of the pair, not negative.
+ * reach      (n, n): eps d of all pairs of inputs; it decides the starting point only.
+ */
+WI_PUBLIC int32_t wi_program_new(int32_t n, int32_t m, int64_t edges, const double *loss,
+                                 const int32_t *pairs, const double *exponents,
+                                 const double *reach, wi_program **program);
+WI_PUBLIC void wi_program_free(wi_program *program);
+
+typedef struct {
+    int32_t iteration;
+    int32_t outputs; /* in use */
+    int64_t rows;    /* privacy constraints in use, over all outputs */
+    double loss;     /* of the private mechanism nearby */
+    double bound;    /* over the outputs in use */
+    double gap;      /* (loss - bound) / loss */
+} wi_progress;
+
+typedef struct {
+    double tolerance;    /* the relative gap at which to end */
+    double time_limit_s; /* infinity for none */
+    int32_t threads;
+    int32_t parts; /* leaves of the tree of sums: 1, 16 or 64, or 0 to choose by size */
+    int32_t catch_interrupt;  /* let the first Ctrl-C of the process end the solve */
+    const volatile uint8_t *stop; /* another thread sets this to 1 to end the solve; or NULL */
+
+    /* Called at every iteration; a result other than 0 ends the solve. May be NULL. */
+    int32_t (*progress)(void *context, const wi_progress *now);
+
+    /* SPMD: the members of a group call wi_solve with the same arguments but `member`. Each holds
+     * the blocks of some outputs. `all_reduce` is their only communication. Its data are
+     * wi_leaves(...) x sums doubles, then `maxima` doubles. It replaces the first `sums` doubles by
+     * the sums over all members and the `maxima` doubles by the maxima, as wi_reduce does.
+     * A result other than 0 ends the solve with WI_COMMUNICATION. */
+    int32_t members, member;
+    int32_t (*all_reduce)(void *context, double *data, int64_t sums, int64_t maxima);
+
+    /* Called every `checkpoint_every` iterations with the state of this member: `resume` with it
+     * continues the solve from there. May be NULL. */
+    void (*checkpoint)(void *context, const uint8_t *state, int64_t bytes, int32_t iteration);
+    int32_t checkpoint_every;
+    const uint8_t *resume;
+    int64_t resume_bytes;
+
+    void *context;
+} wi_options;
+
+typedef struct {
+    double loss;  /* of the private mechanism */
+    double bound; /* on the loss of every private mechanism */
+    double gap;
+    double seconds;
+    int32_t iterations;
+    int32_t stopped; /* a wi_stopped */
+    int32_t parts;   /* leaves of the tree of sums; 1 if the program is too small to be shared */
+    int32_t columns; /* outputs in use that this member holds */
+    int32_t *output; /* (columns) */
+    double *column;  /* (columns, n) probabilities */
+    int64_t multipliers; /* of rows k(right, z) >= exp(-eps d) k(left, z), those of this member */
+    int32_t *row_output, *row_left, *row_right;
+    double *row_value;
+} wi_result;
+
+/* Find the private mechanism with the least loss. */
+WI_PUBLIC int32_t wi_solve(const wi_program *program, const double *prior,
+                           const wi_options *options, wi_result **result);
+WI_PUBLIC void wi_result_free(wi_result *result);
+
+/* The number of subtree sums that a member sends for each sum. */
+WI_PUBLIC int32_t wi_leaves(int32_t parts, int32_t members, int32_t member);
+/* The number of parts of a solve with this program: each part is a leaf of the tree of sums. */
+WI_PUBLIC int32_t wi_parts(const wi_program *program, const double *prior);
+/* What an all-reduce computes from the data of all members, in this order: sums as a fixed binary
+ * tree over the parts, so that they do not depend on the number of members, and maxima. */
+WI_PUBLIC int32_t wi_reduce(int32_t parts, int32_t members, const double *const *data,
+                            int64_t sums, int64_t maxima, double *reduced);
+
+/* Checks, over rows low <= x < high, so that threads can share them. */
+
+/* worst[x, y] = the largest k(x, z) / k(y, z) over z; inverse is 1 / k, (m, n). */
+WI_PUBLIC void wi_worst_ratios(int64_t low, int64_t high, int64_t n, int64_t m,
+                               const double *matrix, const double *inverse, double *worst);
+/* worst[x] = the first y m + z with counts[x, z] > factor[x, y] counts[y, z] / 2^shift[x, y], in
+ * exact arithmetic; it is not changed if there is none. */
+WI_PUBLIC void wi_first_broken(int64_t low, int64_t high, int64_t n, int64_t m,
+                               const uint64_t *counts, const uint64_t *factor,
+                               const int64_t *shift, int64_t *worst);
+/* lifted[x, z] = the largest decay[x, y] k(y, z) over y, and k(x, z). */
+WI_PUBLIC void wi_lift(int64_t low, int64_t high, int64_t n, int64_t m, const double *matrix,
+                       const double *decay, double *lifted);
+/* short[x, y] = max over z of k(x, z) - factors[x, y] k(y, z), not below 0. */
+WI_PUBLIC void wi_shortfalls(int64_t low, int64_t high, int64_t n, int64_t m,
+                             const double *matrix, const double *factors, double *shortfall);
+
+/* Parts of the method, for its tests. */
+
+/* The order of the inputs (n), and which pairs are constrained at first (edges). */
+WI_PUBLIC void wi_program_order(const wi_program *program, int32_t *order, uint8_t *first);
+/* Shortest paths along the pairs, in the order of the program: lengths (n, n), before (n, n). */
+WI_PUBLIC void wi_program_paths(const wi_program *program, double *lengths, int32_t *before);
+/* Factor a symmetric matrix (n, n) of which the entries outside the envelope first[j] <= i <= j are
+ * zero; solve for `right` in place; put the lower triangle of diag(k) M^-1 diag(k), without row and
+ * column `skipped` of the inverse, into `inverse` (n, n). Return 0 if the matrix can be factored. */
+WI_PUBLIC int32_t wi_envelope(int32_t n, const double *matrix, const int32_t *first,
+                              double *right, int32_t skipped, const double *k, double *inverse);
+
+/* The instruction set in use: "x86-64-v2", "x86-64-v3", "x86-64-v4", "arm64", "wasm", ... */
+WI_PUBLIC const char *wi_instruction_set(void);
+WI_PUBLIC int32_t wi_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
