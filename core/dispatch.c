@@ -1,10 +1,10 @@
 /* The choice of the instruction set, when the library is loaded.
  *
- * x86-64: method.c and checks.c are compiled for the levels v2, v3 and v4 of the x86-64 psABI
- * (System V Application Binary Interface, AMD64 Architecture Processor Supplement, section 3.1.1).
- * The exported functions forward to the highest level that processor and operating system support.
- * The environment variable WHEREISH_ISA = v2 or v3 chooses a lower level. This file itself is
- * compiled for any x86-64 processor.
+ * x86-64: method.c, checks.c and pruning.c are compiled for the levels v2, v3 and v4 of the x86-64
+ * psABI (System V Application Binary Interface, AMD64 Architecture Processor Supplement, section
+ * 3.1.1). The exported functions forward to the highest level that processor and operating system
+ * support. The environment variable WHEREISH_ISA = v2 or v3 chooses a lower level. This file itself
+ * is compiled for any x86-64 processor.
  */
 #include "whereish.h"
 
@@ -71,6 +71,14 @@ const char *wi_instruction_set(void) {
       (int64_t low, int64_t high, int64_t n, int64_t m, const double *matrix,                      \
        const double *factors, double *shortfall),                                                  \
       (low, high, n, m, matrix, factors, shortfall))                                               \
+    F(int32_t, wi_cancel_cycles,                                                                   \
+      (int64_t low, int64_t high, int64_t nodes, const int64_t *first, const int64_t *left,        \
+       const int64_t *right, const double *gain, double *y),                                       \
+      (low, high, nodes, first, left, right, gain, y))                                             \
+    F(void, wi_return_spare,                                                                       \
+      (int64_t low, int64_t high, int64_t n, double *spare, const int64_t *first,                  \
+       const int64_t *left, const int64_t *right, const double *gain, double *y),                  \
+      (low, high, n, spare, first, left, right, gain, y))                                          \
     F(void, wi_program_order, (const wi_program *program, int32_t *order, uint8_t *first),         \
       (program, order, first))                                                                     \
     F(void, wi_program_paths, (const wi_program *program, double *lengths, int32_t *before),       \

@@ -150,6 +150,21 @@ WI_PUBLIC void wi_lift(int64_t low, int64_t high, int64_t n, int64_t m, const do
 WI_PUBLIC void wi_shortfalls(int64_t low, int64_t high, int64_t n, int64_t m,
                              const double *matrix, const double *factors, double *shortfall);
 
+/* Pruning of a proof, over outputs low <= z < high, so that threads can share them. Row j of an
+ * output sends y[j] from right[j]; gain[j] y[j] arrives at left[j]. The rows of output z are
+ * first[z] <= j < first[z + 1]. */
+
+/* Cancel all cycles of the rows of each output: what is left is a forest on the nodes. y is
+ * changed; a row with y = 0 is not needed any more. */
+WI_PUBLIC int32_t wi_cancel_cycles(int64_t low, int64_t high, int64_t nodes, const int64_t *first,
+                                   const int64_t *left, const int64_t *right, const double *gain,
+                                   double *y);
+/* Let each output send no more than its n places need: spare[z, x] is what place x does not need,
+ * and rows to x are reduced by as much as that allows. y and spare are changed. */
+WI_PUBLIC void wi_return_spare(int64_t low, int64_t high, int64_t n, double *spare,
+                               const int64_t *first, const int64_t *left, const int64_t *right,
+                               const double *gain, double *y);
+
 /* Parts of the method, for its tests. */
 
 /* The order of the inputs (n), and which pairs are constrained at first (edges). */

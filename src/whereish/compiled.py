@@ -144,6 +144,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wi_first_broken": (None, (*_ROWS, c_void_p, c_void_p)),
     "wi_lift": (None, (*_ROWS, c_void_p)),
     "wi_shortfalls": (None, (*_ROWS, c_void_p)),
+    "wi_cancel_cycles": (c_int32, (c_int64, c_int64, c_int64, *(c_void_p,) * 5)),
+    "wi_return_spare": (None, (c_int64, c_int64, c_int64, *(c_void_p,) * 6)),
     "wi_program_order": (None, (c_void_p, c_void_p, c_void_p)),
     "wi_program_paths": (None, (c_void_p, c_void_p, c_void_p)),
     "wi_envelope": (
