@@ -14,14 +14,14 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from whereish.solvers.structured.blocks import Program
+from whereish.solvers.structured.communicator import Node, added_up, subtrees
+from whereish.solvers.structured.partition import Share
 
 import strategies as some
 import whereish as wh
 from whereish.solvers import Structured, solve_structured
 from whereish.solvers.structured import driver
-from whereish.solvers.structured.blocks import Program
-from whereish.solvers.structured.communicator import Node, added_up, subtrees
-from whereish.solvers.structured.partition import Share
 
 # Some take outputs in late, and begin again from before that: places, epsilon, scattered.
 INSTANCES = {

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from whereish.solvers.structured.envelope import (
     WIDTH,
     add_inverse,

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from typer.testing import CliRunner
+from whereish.solvers.structured.step import Iterate
 
 import checks
 import strategies as some
@@ -30,7 +31,6 @@ from whereish.service.limits import Limits
 from whereish.service.settings import Settings
 from whereish.service.workers import process as worker
 from whereish.solvers import estimates
-from whereish.solvers.structured.step import Iterate
 from whereish.spec import BuildSpec
 
 GRID, PRIOR = some.grid(6, 5), some.skewed(30)

@@ -1,8 +1,9 @@
-"""Record the digests of the counts of many builds, through every door.
+"""Record the digests of the counts of many builds, through every door, and their losses.
 
 Run ``python tools/record_counts.py FILE`` before and after a change that must not change any
-result, on the same machine: the second run compares.
-It uses public names, commands and HTTP paths only.
+result, on the same machine: the second run compares. Where the counts differ, the losses must be
+equal to a relative 1e-9. It uses public names, commands and HTTP paths only; every mechanism is
+audited when it is made and when its file is read.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ import whereish as wh
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from serving import serving, wait_for
 
-Built = Iterator[tuple[str, str]]
+Built = Iterator[tuple[str, tuple[str, float]]]
+SAME_LOSS = 1e-9
 
 
-def digest(mechanism: wh.Mechanism) -> str:
-    """Return a digest of the counts, where they are reported to, and epsilon."""
+def digest(mechanism: wh.Mechanism, prior: Any = None, quality: Any = None) -> tuple[str, float]:
+    """Return a digest of counts, outputs and epsilon, and the loss for the prior of the build."""
     content = hashlib.sha256(mechanism.counts.tobytes())
     content.update(np.ascontiguousarray(mechanism.outputs.xy).tobytes())
     content.update(repr(mechanism.epsilon).encode())
-    return content.hexdigest()
+    loss = -1.0 if prior is None else float(wh.quality_loss(mechanism, prior, quality))
+    return content.hexdigest(), loss
 
 
 def scattered(n: int, seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -49,7 +52,7 @@ def library() -> Built:
         for dilation in (1.0, 1.1):
             yield (
                 f"library optimal {n} {dilation}",
-                digest(wh.optimal(places, prior, 1.07, dilation)),
+                digest(wh.optimal(places, prior, 1.07, dilation), prior),
             )
         yield f"library planar_laplace {n}", digest(wh.planar_laplace(places, 1.07))
         yield f"library exponential {n}", digest(wh.exponential(places, 1.07))
@@ -62,31 +65,47 @@ def library() -> Built:
     edges = [(i, i + 1) for i in range(11)] + [(0, 11), (2, 7)]
     lengths = [float(np.hypot(*(points[a] - points[b]))) for a, b in edges]
     roads = wh.graph_metric(12, edges, lengths)
-    yield "library graph metric", digest(wh.optimal(places, prior, 1.07, privacy_metric=roads))
+    yield (
+        "library graph metric",
+        digest(wh.optimal(places, prior, 1.07, privacy_metric=roads), prior),
+    )
     yield (
         "library discrete loss",
-        digest(wh.optimal(places, prior, 1.07, quality_metric=wh.discrete(12))),
+        digest(
+            wh.optimal(places, prior, 1.07, quality_metric=wh.discrete(12)), prior, wh.discrete(12)
+        ),
     )
-    yield "library outputs by number", digest(wh.optimal(places, prior, 1.07, outputs=[1, 4, 7, 9]))
+    yield (
+        "library outputs by number",
+        digest(wh.optimal(places, prior, 1.07, outputs=[1, 4, 7, 9]), prior),
+    )
     elsewhere = wh.Places.from_xy([[1.0, 1.0], [3.5, 3.5], [6.0, 2.0]])
-    yield "library other outputs", digest(wh.optimal(places, prior, 1.07, outputs=elsewhere))
+    yield "library other outputs", digest(wh.optimal(places, prior, 1.07, outputs=elsewhere), prior)
     for solver in ("structured", "highs-ipm", "highs-dual-simplex", "highs-primal-simplex"):
-        yield f"library {solver}", digest(wh.optimal(places, prior, 1.07, solver=solver))
+        yield f"library {solver}", digest(wh.optimal(places, prior, 1.07, solver=solver), prior)
     yield (
         "library optimal_privacy",
-        hashlib.sha256(
-            wh.optimal_privacy(places, prior, 0.8).matrix.round(9).tobytes()
-        ).hexdigest(),
+        (
+            hashlib.sha256(
+                wh.optimal_privacy(places, prior, 0.8).matrix.round(9).tobytes()
+            ).hexdigest(),
+            -1.0,
+        ),
     )
     yield "library planar_laplace_for_loss", digest(wh.planar_laplace_for_loss(places, prior, 1.0))
     city = wh.embedded_city()
     yield (
         "library geodesic",
-        digest(wh.optimal(city.places, city.prior, 1.07, privacy_metric=wh.geodesic(city.places))),
+        digest(
+            wh.optimal(city.places, city.prior, 1.07, privacy_metric=wh.geodesic(city.places)),
+            city.prior,
+        ),
     )
-    for i, one in enumerate(wh.optimal_each(places, [prior, prior[::-1]], 1.07)):
-        yield f"library optimal_each {i}", digest(one)
-    yield "library blurred", digest(wh.optimal(places, wh.blur_prior(prior, 0.3), 1.07))
+    both = [prior, prior[::-1]]
+    for i, one in enumerate(wh.optimal_each(places, both, 1.07)):
+        yield f"library optimal_each {i}", digest(one, both[i])
+    blurred = wh.blur_prior(prior, 0.3)
+    yield "library blurred", digest(wh.optimal(places, blurred, 1.07), blurred)
 
 
 def recipes() -> dict[str, dict[str, Any]]:
@@ -140,11 +159,14 @@ def commands(folder: Path) -> Built:
     }
     for name, some in flags.items():
         command(folder, "build", "me.csv", "-o", "flags.whereish", *some)
-        yield f"flags {name}", digest(wh.load_mechanism(folder / "flags.whereish")[0])
+        yield f"flags {name}", digest(wh.load_mechanism(folder / "flags.whereish")[0], prior)
     for name, document in recipes().items():
         (folder / "recipe.json").write_text(json.dumps(document))
         command(folder, "build", "recipe.json", "-o", "json.whereish")
-        yield f"json {name}", digest(wh.load_mechanism(folder / "json.whereish")[0])
+        yield (
+            f"json {name}",
+            digest(wh.load_mechanism(folder / "json.whereish")[0], document["prior"]),
+        )
     rows = [f"{who},{line}" for who in ("ann", "bob") for line in table]
     (folder / "people.csv").write_text("\n".join(["user,x_km,y_km,prior", *rows]) + "\n")
     for name, some in (
@@ -155,7 +177,7 @@ def commands(folder: Path) -> Built:
         made = folder / f"batch-{name}"
         command(folder, "batch", "people.csv", "-o", str(made), "--epsilon", "1.07", *some)
         for file in sorted(made.rglob("*.whereish")):
-            yield f"batch {name} {file.stem}", digest(wh.load_mechanism(file)[0])
+            yield f"batch {name} {file.stem}", digest(wh.load_mechanism(file)[0], prior)
 
 
 def http(folder: Path) -> Built:
@@ -169,7 +191,7 @@ def http(folder: Path) -> Built:
             made = client.get(f"/v1/mechanisms/{job}/file").raise_for_status().content
             file = folder / "served.whereish"
             file.write_bytes(made)
-            yield f"http {name}", digest(wh.load_mechanism(file)[0])
+            yield f"http {name}", digest(wh.load_mechanism(file)[0], document["prior"])
 
 
 def main() -> None:
@@ -183,10 +205,21 @@ def main() -> None:
         return
     before = json.loads(target.read_text())
     other = sorted(
-        name for name in before.keys() | found.keys() if before.get(name) != found.get(name)
+        name
+        for name in before.keys() | found.keys()
+        if name not in before or name not in found or before[name][0] != found[name][0]
     )
+    worse = [name for name in other if not _same_loss(before.get(name), found.get(name))]
     sys.stdout.write(f"{len(before)} digests, {len(other)} differ: {', '.join(other) or 'none'}\n")
-    sys.exit(1 if other else 0)
+    sys.stdout.write(f"losses that differ by more than {SAME_LOSS:g}: {worse or 'none'}\n")
+    sys.exit(1 if worse else 0)
+
+
+def _same_loss(before: Any, found: Any) -> bool:
+    """Tell whether two builds have the same loss, to a relative 1e-9."""
+    if before is None or found is None or before[1] < 0 or found[1] < 0:
+        return False
+    return bool(abs(before[1] - found[1]) <= SAME_LOSS * before[1])
 
 
 if __name__ == "__main__":
