@@ -1,0 +1,157 @@
+/* The choice of the instruction set, when the library is loaded.
+ *
+ * x86-64: method.c and checks.c are compiled for the levels v2, v3 and v4 of the x86-64 psABI
+ * (System V Application Binary Interface, AMD64 Architecture Processor Supplement, section 3.1.1).
+ * The exported functions forward to the highest level that processor and operating system support.
+ * The environment variable WHEREISH_ISA = v2 or v3 chooses a lower level. This file itself is
+ * compiled for any x86-64 processor.
+ */
+#include "whereish.h"
+
+#include <stddef.h>
+
+int32_t wi_version(void) { return WI_VERSION; }
+
+#ifndef WI_DISPATCH
+
+const char *wi_instruction_set(void) {
+#if defined(__aarch64__)
+    return "arm64";
+#elif defined(__wasm__)
+    return "wasm";
+#elif defined(__x86_64__)
+    return "x86-64";
+#else
+    return "other";
+#endif
+}
+
+#else
+
+#include <cpuid.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Every exported function: type of the result, name, parameters, arguments. */
+#define WI_FUNCTIONS(F)                                                                            \
+    F(int32_t, wi_program_new,                                                                     \
+      (int32_t n, int32_t m, int64_t edges, const double *loss, const int32_t *pairs,              \
+       const double *exponents, const double *reach, wi_program **program),                        \
+      (n, m, edges, loss, pairs, exponents, reach, program))                                       \
+    F(void, wi_program_free, (wi_program * program), (program))                                    \
+    F(int32_t, wi_solve,                                                                           \
+      (const wi_program *program, const double *prior, const wi_options *options,                  \
+       wi_result **result),                                                                        \
+      (program, prior, options, result))                                                           \
+    F(void, wi_result_free, (wi_result * result), (result))                                        \
+    F(int32_t, wi_leaves, (int32_t parts, int32_t members, int32_t member),                        \
+      (parts, members, member))                                                                    \
+    F(int32_t, wi_parts, (const wi_program *program, const double *prior), (program, prior))       \
+    F(int32_t, wi_reduce,                                                                          \
+      (int32_t parts, int32_t members, const double *const *data, int64_t sums, int64_t maxima,    \
+       double *reduced),                                                                           \
+      (parts, members, data, sums, maxima, reduced))                                               \
+    F(void, wi_worst_ratios,                                                                       \
+      (int64_t low, int64_t high, int64_t n, int64_t m, const double *matrix,                      \
+       const double *inverse, double *worst),                                                      \
+      (low, high, n, m, matrix, inverse, worst))                                                   \
+    F(void, wi_first_broken,                                                                       \
+      (int64_t low, int64_t high, int64_t n, int64_t m, const uint64_t *counts,                    \
+       const uint64_t *factor, const int64_t *shift, int64_t *worst),                              \
+      (low, high, n, m, counts, factor, shift, worst))                                             \
+    F(void, wi_lift,                                                                               \
+      (int64_t low, int64_t high, int64_t n, int64_t m, const double *matrix,                      \
+       const double *decay, double *lifted),                                                       \
+      (low, high, n, m, matrix, decay, lifted))                                                    \
+    F(void, wi_shortfalls,                                                                         \
+      (int64_t low, int64_t high, int64_t n, int64_t m, const double *matrix,                      \
+       const double *factors, double *shortfall),                                                  \
+      (low, high, n, m, matrix, factors, shortfall))                                               \
+    F(void, wi_program_order, (const wi_program *program, int32_t *order, uint8_t *first),         \
+      (program, order, first))                                                                     \
+    F(void, wi_program_paths, (const wi_program *program, double *lengths, int32_t *before),       \
+      (program, lengths, before))                                                                  \
+    F(int32_t, wi_envelope,                                                                        \
+      (int32_t n, const double *matrix, const int32_t *first, double *right, int32_t skipped,      \
+       const double *k, double *inverse),                                                          \
+      (n, matrix, first, right, skipped, k, inverse))
+
+/* One table of functions for each level. */
+typedef struct {
+    const char *name;
+#define F(type, name, parameters, arguments) type(*name) parameters;
+    WI_FUNCTIONS(F)
+#undef F
+} level;
+
+#define F(type, name, parameters, arguments)                                                       \
+    extern type name##_v2 parameters;                                                              \
+    extern type name##_v3 parameters;                                                              \
+    extern type name##_v4 parameters;
+WI_FUNCTIONS(F)
+#undef F
+
+static const level levels[] = {
+#define F(type, name, parameters, arguments) name##_v2,
+    {"x86-64-v2", WI_FUNCTIONS(F)},
+#undef F
+#define F(type, name, parameters, arguments) name##_v3,
+    {"x86-64-v3", WI_FUNCTIONS(F)},
+#undef F
+#define F(type, name, parameters, arguments) name##_v4,
+    {"x86-64-v4", WI_FUNCTIONS(F)},
+#undef F
+};
+
+/* The registers that the operating system saves (XCR0), or 0. */
+static uint64_t saved_registers(unsigned leaf_1_ecx) {
+    if (!(leaf_1_ecx & bit_OSXSAVE)) return 0;
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+/* 4, 3, 2, or 1 if the processor is older than level v2. */
+static int supported(void) {
+    unsigned a, b, c, d, b7 = 0, c81 = 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return 1;
+    const unsigned c1 = c;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) b7 = b;
+    if (__get_cpuid(0x80000001, &a, &b, &c, &d)) c81 = c;
+
+    const unsigned v2 = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_POPCNT | bit_CMPXCHG16B;
+    if ((c1 & v2) != v2 || !(c81 & bit_LAHF_LM)) return 1;
+
+    const uint64_t ymm = 0x06, zmm = 0xE6, saved = saved_registers(c1);
+    const unsigned v3 = bit_AVX | bit_F16C | bit_FMA | bit_MOVBE, v3_7 = bit_AVX2 | bit_BMI | bit_BMI2;
+    if ((c1 & v3) != v3 || (b7 & v3_7) != v3_7 || !(c81 & bit_LZCNT) || (saved & ymm) != ymm)
+        return 2;
+
+    const unsigned v4 = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
+    return (b7 & v4) == v4 && (saved & zmm) == zmm ? 4 : 3;
+}
+
+/* Chosen at the first call: the loader's, of wi_instruction_set. A second thread that comes at the
+ * same time chooses the same. */
+static const level *chosen(void) {
+    static const level *choice;
+    const level *now = __atomic_load_n(&choice, __ATOMIC_ACQUIRE);
+    if (now) return now;
+    int best = supported();
+    const char *asked = getenv("WHEREISH_ISA");
+    if (asked && !strcmp(asked, "v2") && best > 2) best = 2;
+    if (asked && !strcmp(asked, "v3") && best > 3) best = 3;
+    now = &levels[best < 2 ? 0 : best - 2];
+    __atomic_store_n(&choice, now, __ATOMIC_RELEASE);
+    return now;
+}
+
+/* NULL if the processor is older than level v2: no other function may be called then. */
+const char *wi_instruction_set(void) { return supported() < 2 ? NULL : chosen()->name; }
+
+#define F(type, name, parameters, arguments)                                                       \
+    type name parameters { return chosen()->name arguments; }
+WI_FUNCTIONS(F)
+#undef F
+
+#endif
