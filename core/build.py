@@ -26,11 +26,12 @@ from pathlib import Path
 
 CORE = Path(__file__).resolve().parent
 PACKAGE = CORE.parent / "src" / "whereish" / "_core"
-UNITS = ("method.c", "checks.c")  # compiled for each instruction set; method.c includes the rest
+# Compiled for each instruction set, with their options. method.c includes the other files.
+UNITS = {"method.c": "-ffp-contract=fast", "checks.c": "-ffp-contract=off"}
 ZIGLANG = "ziglang==0.17.0"
 _LONGEST_S = 1200
 _FLAGS = (
-    "-std=c11", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fvisibility=hidden",
+    "-std=gnu11", "-O3", "-fno-math-errno", "-fvisibility=hidden",
     "-fno-sanitize=all", "-g0", "-Wall", "-Wextra", "-Wno-unused-function",
 )  # fmt: skip
 _X86 = (("v2", "x86_64_v2"), ("v3", "x86_64_v3"), ("v4", "x86_64_v4"))
@@ -154,12 +155,13 @@ def _compile(target: Target, fresh: Path, cache: Path) -> Path:
     common = ["-target", target.zig, *_FLAGS]
     dispatch = ["-mcpu=x86_64", "-DWI_DISPATCH"] if _has_levels(target) else []
     jobs = {"dispatch.o": ["dispatch.c", *dispatch]}
-    for unit in UNITS:
+    for unit, option in UNITS.items():
         if _has_levels(target):
             for isa, cpu in _X86:
-                jobs[f"{unit}.{isa}.o"] = [unit, f"-mcpu={cpu}", f"-DWI_ISA={isa}"]
+                jobs[f"{unit}.{isa}.o"] = [unit, option, f"-mcpu={cpu}", f"-DWI_ISA={isa}"]
         else:
-            jobs[f"{unit}.o"] = [unit, *(["-mcpu=generic+simd128"] if target.is_wasm else [])]
+            simd = ["-mcpu=generic+simd128"] if target.is_wasm else []
+            jobs[f"{unit}.o"] = [unit, option, *simd]
 
     def compile_one(job: tuple[str, list[str]]) -> None:
         name, (source, *options) = job

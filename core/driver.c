@@ -754,7 +754,7 @@ static solve_t *solve_new(const wi_program *p, const double *prior, const wi_opt
             s->cost[(int64_t)z * n + x] = s->prior[x] * p->loss[(int64_t)x * m + z];
     if (!failed) s->in_use = likely_outputs(&s->pool, p, s->prior, s->used);
     if (failed || s->in_use < 0) return solve_free(s), NULL;
-    s->parts = parts_of(n, s->in_use);
+    s->parts = options->parts ? options->parts : parts_of(n, s->in_use);
     s->low = span_start(s->parts, s->options.members, s->options.member);
     s->high = span_start(s->parts, s->options.members, s->options.member + 1);
     s->nodes = subtrees(s->low, s->high, (node_t){0, s->parts}, s->node, 0);
@@ -814,7 +814,9 @@ int32_t WI_EXPORT(wi_solve)(const wi_program *p, const double *prior, const wi_o
     *result = NULL;
     int members = most(1, options->members);
     if (options->member < 0 || options->member >= members || members > PARTS ||
-        (members > 1 && !options->all_reduce) || !(options->tolerance > 0.0))
+        (members > 1 && !options->all_reduce) || !(options->tolerance > 0.0) ||
+        (options->parts && options->parts != 1 && options->parts != PARTS &&
+         options->parts != MANY_PARTS))
         return WI_BAD_SIZE;
     if (check_numbers(prior, p->n, 0)) return WI_BAD_NUMBER;
     int catching = options->catch_interrupt && interrupt_catch(), status = WI_NO_MEMORY;

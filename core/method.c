@@ -1,4 +1,13 @@
 /* The whole method in one translation unit: it is compiled once for each instruction set. */
+#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+#undef near /* keywords of 16-bit compilers, which windows.h still defines */
+#undef far
+#undef NEAR
+#undef FAR
+#endif
+
 #include "whereish.h"
 #include "export.h"
 

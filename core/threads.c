@@ -29,8 +29,6 @@ static void pool_run(pool_t *pool, int64_t items, loop_body body, void *context)
 #else
 
 #if defined(_WIN32)
-#define WIN32_LEAN_AND_MEAN
-#include <windows.h>
 typedef SRWLOCK mutex_t;
 typedef CONDITION_VARIABLE signal_t;
 typedef HANDLE thread_t;

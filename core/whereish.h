@@ -71,6 +71,7 @@ typedef struct {
     double tolerance;    /* the relative gap at which to end */
     double time_limit_s; /* infinity for none */
     int32_t threads;
+    int32_t parts; /* leaves of the tree of sums: 1, 16 or 64, or 0 to choose by size */
     int32_t catch_interrupt;  /* let the first Ctrl-C of the process end the solve */
     const volatile uint8_t *stop; /* another thread sets this to 1 to end the solve; or NULL */
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -357,7 +357,7 @@ def test_what_is_no_proof_no_mechanism_or_no_dilation() -> None:
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-def test_compiled_and_plain_checks_agree(zeros: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tightest_epsilon_is_that_of_the_definition(zeros: bool) -> None:
     rng = np.random.default_rng(3)
     places = wh.Places.from_xy(rng.uniform(0, 3, (21, 2)))
     matrix = rng.gamma(0.3, size=(21, 17))
@@ -366,15 +366,21 @@ def test_compiled_and_plain_checks_agree(zeros: bool, monkeypatch: pytest.Monkey
         matrix[3, 5] = 0.0
     matrix /= matrix.sum(axis=1, keepdims=True)
     given_ = wh.Mechanism(matrix, places, places.subset(range(17)))
-    plain = wh.tightest_epsilon(given_)
-    monkeypatch.setattr(privacy, "_MANY", 0)
-    compiled = wh.tightest_epsilon(given_)
-    assert compiled == pytest.approx(float(plain), rel=1e-14)
-    assert (compiled.pair, compiled.output) == (plain.pair, plain.output)
-    assert np.isinf(plain) == zeros
+    distances = wh.euclidean(places)
+    levels = {}
+    for x, here in enumerate(matrix.tolist()):
+        for other, there in enumerate(matrix.tolist()):
+            for z, (k, other_k) in enumerate(zip(here, there, strict=True)):
+                if x != other and k > 0:
+                    level = math.log(k / other_k) / distances[x, other] if other_k else math.inf
+                    levels[x, other, z] = level
+    found = wh.tightest_epsilon(given_)
+    assert found == pytest.approx(max(levels.values()), rel=1e-14)
+    assert levels[(*found.pair, found.output)] == max(levels.values())
+    assert math.isinf(found) == zeros
 
 
-def test_compiled_and_plain_repairs_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repair_is_that_of_its_description() -> None:
     from whereish.release.repair import repair
 
     places, prior = scattered(4, 20)
@@ -382,8 +388,18 @@ def test_compiled_and_plain_repairs_agree(monkeypatch: pytest.MonkeyPatch) -> No
     rough = wh.optimal(places, prior, 1.07).matrix + np.random.default_rng(0).uniform(
         -1e-9, 1e-9, (20, 20)
     )
-    plain = repair(rough, 1.07, distances)
-    monkeypatch.setattr(sys.modules["whereish.release.repair"], "_MANY", 0)
-    compiled = repair(rough, 1.07, distances)
-    assert compiled.mix == pytest.approx(plain.mix, rel=1e-12)
-    assert np.abs(compiled.matrix - plain.matrix).max() < 1e-16
+    found = repair(rough, 1.07, distances)
+    clean = np.maximum(rough, 0.0)
+    used = clean.max(axis=0) >= 1e-10
+    lifted = (np.exp(-1.07 * distances)[:, :, None] * clean[None, :, used]).max(axis=1)
+    lifted /= lifted.sum(axis=1, keepdims=True)
+    margin = 1e-14 * (4 + 2 * 1.07 * distances)
+    factors = np.exp(np.maximum(1.07 * distances - margin, 0.0))
+    short = (lifted[:, None, :] - factors[:, :, None] * lifted[None, :, :]).max(axis=2)
+    np.fill_diagonal(short, 0.0)
+    needed = short / (short + (factors - 1 + np.eye(20)) / used.sum())
+    assert found.mix == pytest.approx(max(needed.max(), 0.0), rel=1e-6)
+    assert 0 < found.mix < 1e-6
+    mixed = (1 - found.mix) * lifted + found.mix / used.sum()
+    assert np.abs(found.matrix[:, used] - mixed).max() < 1e-16
+    assert not found.matrix[:, ~used].any()

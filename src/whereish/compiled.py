@@ -27,12 +27,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whereish.errors import WhereishError
+from whereish.parallel import parallel_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = 1  # WI_VERSION: the library must have the same
 FOLDER = Path(__file__).parent / "_core"
+_FEW = 10**6  # ratios, below which one thread is faster than several
 _ENDINGS = {"win32": "whereish.dll", "darwin": "libwhereish.dylib"}
 
 
@@ -83,6 +85,7 @@ class Options(Structure):
         ("tolerance", c_double),
         ("time_limit_s", c_double),
         ("threads", c_int32),
+        ("parts", c_int32),
         ("catch_interrupt", c_int32),
         ("stop", c_void_p),
         ("progress", ProgressCallback),
@@ -145,6 +148,13 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wi_instruction_set": (c_char_p, ()),
     "wi_version": (c_int32, ()),
 }
+# The arrays of the functions of rows: the type of their numbers, and their shape.
+_ARRAYS: dict[str, tuple[tuple[str, str], ...]] = {
+    "wi_worst_ratios": (("f8", "nm"), ("f8", "mn"), ("f8", "nn")),
+    "wi_first_broken": (("u8", "nm"), ("u8", "nn"), ("i8", "nn"), ("i8", "n")),
+    "wi_lift": (("f8", "nm"), ("f8", "nn"), ("f8", "nm")),
+    "wi_shortfalls": (("f8", "nm"), ("f8", "nn"), ("f8", "nn")),
+}
 
 
 class CoreError(WhereishError):
@@ -202,11 +212,30 @@ def instruction_set() -> str:
     return name.decode("ascii")
 
 
-def address(array: NDArray[Any], kind: type[Any]) -> int:
+def for_rows(name: str, n: int, m: int, *arrays: NDArray[Any]) -> None:
+    """Call a function of rows low <= x < high, ``wi_lift`` for example, for all rows on all cores.
+
+    Types and shapes of the arrays are checked. The last one gets the results.
+    """
+    function = getattr(library(), name)
+    sizes = {"n": n, "m": m}
+    where = []
+    for array, (kind, axes) in zip(arrays, _ARRAYS[name], strict=True):
+        if array.shape != tuple(sizes[axis] for axis in axes):
+            raise TypeError(f"{name} needs an array of shape {axes}, got {array.shape}")
+        where.append(address(array, kind))
+    if n * n * m < _FEW:
+        function(0, n, n, m, *where)
+    else:
+        parallel_for(function, n, n, m, *where)
+
+
+def address(array: NDArray[Any], kind: str) -> int:
     """Return where the numbers of an array are, after a check of their type and order.
 
-    The array must live until the call that gets the address has returned.
+    The array must live until the call that gets the address has returned. ``kind`` is the type in
+    numpy's letters: f8, i4, i8, u1 or u8.
     """
-    if array.dtype != kind or not array.flags.c_contiguous:
-        raise TypeError(f"the core needs a contiguous array of {kind.__name__}, got {array.dtype}")
+    if array.dtype.str[1:] != kind or not array.dtype.isnative or not array.flags.c_contiguous:
+        raise TypeError(f"the core needs a contiguous array of {kind}, got {array.dtype.str}")
     return array.ctypes.data

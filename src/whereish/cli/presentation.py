@@ -12,7 +12,7 @@ from rich.table import Table
 import whereish as wh
 from whereish.cli.console import say
 from whereish.places import Array
-from whereish.solvers import Progress, compile_seconds
+from whereish.solvers import Progress
 from whereish.studies import Row
 from whereish.units import km
 
@@ -87,24 +87,18 @@ def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
 
 
 class Watch:
-    """A stopwatch: how long a command took, and how much of it compiling."""
+    """A stopwatch: how long a command took."""
 
     def __init__(self) -> None:
-        self._start, self._compiled = time.perf_counter(), compile_seconds()
+        self._start = time.perf_counter()
 
     def say(self, mechanism: wh.Mechanism) -> dict[str, float]:
         """Say it if it was long; return it for JSON."""
         waited = time.perf_counter() - self._start
-        compiled = compile_seconds() - self._compiled
-        solved = max((mechanism.build.seconds or 0.0) - compiled, 0.0)
-        if compiled >= _WORTH_SAYING_S:
-            say(
-                f"It took {waited:.0f} s in all, of which {compiled:.0f} s went into compiling the "
-                "solver. The compiled solver is kept for the next time."
-            )
-        elif waited - solved >= _WORTH_SAYING_S:
+        if waited - (mechanism.build.seconds or 0.0) >= _WORTH_SAYING_S:
             say(f"It took {waited:.0f} s in all, with all checks and the writing of the file.")
-        return {"waited_seconds": waited, "compile_seconds": compiled}
+        # Nothing is compiled any more; the key stays for those who read it.
+        return {"waited_seconds": waited, "compile_seconds": 0.0}
 
 
 def say_profile(who: wh.Profile) -> None:

@@ -1,113 +1,181 @@
-"""A team on a Ray cluster: every machine holds some of the blocks of one solve.
+"""One solve on the machines of a Ray cluster: SPMD with an all-reduce.
 
-A member that is lost is made again somewhere else: from what it was when all were last asked for
-everything they hold, and from what it was asked since. As a member does the same for the same
-questions, the solve goes on as if nothing had happened.
+Every machine runs a member: the same driver of the compiled core, on its share of the blocks. The
+members communicate by all-reduces only, over authenticated TCP connections to this process, which
+adds up the sums in the order that the core fixes (`reduce_members`). So the result is the local one,
+to the last bit. Ray supplies the processes and says when one is lost; the prior, the states and the
+result do not go through its object store, which may end up on a disk.
+
+A lost member is replaced, and all members resume from the last checkpoint that is complete.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
+import os
+import signal
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Client, Connection, Listener, wait
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whereish.distributed.cluster import check_cluster, join_cluster, machines_of
 from whereish.errors import SolveError
 from whereish.places import Array
 from whereish.retries import RETRY
-from whereish.solvers.structured.blocks import Program
-from whereish.solvers.structured.communicator import Node, OpenTeam
-from whereish.solvers.structured.partition import Share, Told
-from whereish.solvers.structured.precompute import Ground
+from whereish.solvers.structured import (
+    Member,
+    Program,
+    Progress,
+    Share,
+    Structured,
+    assembled,
+    reduce_members,
+    solve_on,
+    solve_share,
+)
 
-_EVERY = 10  # steps between two times that members are asked for everything they hold
+_EVERY = 25  # iterations between two checkpoints
 _LOOK_S = 0.2
+_REDUCE, _CHECKPOINT, _PROGRESS, _RESULT = b"r", b"c", b"p", b"f"
 
 
-class Member:
+@dataclass(frozen=True)
+class _Task:
+    """What a member solves; sent over its connection."""
+
+    prior: Array
+    tolerance: float
+    time_limit_s: float | None
+    number: int
+    members: int
+    parts: int
+    tells_progress: bool
+    resume: bytes | None
+
+
+class MemberProcess:
     """What runs on a machine of the cluster."""
 
-    def __init__(self, ground: Ground, prior: Array, span: Node, parts: int, threads: int) -> None:
-        ground, prior = copy.deepcopy((ground, prior))  # see `_ours`
-        self._program = Program(ground, prior, threads, ThreadPoolExecutor(threads))
-        self._share = Share(self._program, *span, parts)
+    def __init__(self, program: Program, threads: int, key: bytes) -> None:
+        import ray
 
-    def ready(self) -> None:
-        """Be there."""
+        host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+        self._program, self._threads = program, threads
+        self._listener = Listener((host, 0), authkey=key)
 
-    def ask(self, what: str, *arguments: Any) -> Any:
-        """Answer a question about its blocks."""
-        with np.errstate(all="ignore"):
-            return getattr(self._share, what)(*_ours(arguments))
+    def ready(self) -> Any:
+        """Return the address at which the member waits for its task."""
+        return self._listener.address
 
-    def redo(self, state: Any, asked: list[tuple[str, tuple[Any, ...]]]) -> None:
-        """Be what another was, and do again what it was asked since."""
-        if state is not None:
-            self._share.become(state)
-        for what, arguments in asked:
-            self.ask(what, *arguments)
+    def solve(self) -> None:
+        """Wait for a task, solve it as a member and send the result."""
+        with self._listener.accept() as connection:
+            task: _Task = connection.recv()
+            stop = np.zeros(1, np.uint8)
 
-    def halt(self) -> None:
-        """Have the question under way answered at once, with nothing."""
-        self._program.stop[0] = 1
+            def all_reduce(data: Array, sums: int, maxima: int) -> None:
+                head = np.array([sums, maxima], np.int64).tobytes()
+                connection.send_bytes(_REDUCE + head + data.tobytes())
+                answer = connection.recv_bytes()
+                stop[0] |= answer[0]
+                data[: sums + maxima] = np.frombuffer(answer, np.float64, offset=8)
+
+            def checkpoint(state: bytes, iteration: int) -> None:
+                connection.send_bytes(_CHECKPOINT + iteration.to_bytes(8, "little") + state)
+
+            def progress(now: Progress) -> None:
+                if task.number == 0:
+                    connection.send_bytes(_PROGRESS)
+                    connection.send(now)
+
+            member = Member(
+                task.number, task.members, task.parts, all_reduce, checkpoint, _EVERY, task.resume
+            )
+            # A connection that breaks means that the group has given this attempt up.
+            with contextlib.suppress(OSError, EOFError):
+                share = solve_share(
+                    self._program,
+                    task.prior,
+                    task.tolerance,
+                    task.time_limit_s,
+                    progress if task.tells_progress else None,
+                    self._threads,
+                    stop,
+                    member,
+                )
+                connection.send_bytes(_RESULT)
+                connection.send(share)
 
 
 @dataclass
 class Moved:
-    """What has crossed the network: questions asked, and bytes."""
+    """What has crossed the network, in bytes, and how often."""
 
-    questions: int = 0
-    sent: int = 0
-    received: int = 0
-    kept: int = 0  # received in case a member is lost
+    reduces: int = 0
+    sums: int = 0
+    checkpoints: int = 0
     rebuilt: int = 0  # members
 
+    @property
+    def bytes(self) -> int:
+        """All bytes."""
+        return self.sums + self.checkpoints
 
-class RayTeam:
-    """One member on every machine of a cluster, each with all the cores of its machine."""
+
+@dataclass
+class _Attempt:
+    """The state of the group from its start, or its last restart, to the end or the next loss."""
+
+    connections: dict[Connection[Any, Any], int]
+    calls: list[Any]
+    shares: dict[int, Share] = field(default_factory=dict)
+    waiting: dict[int, tuple[int, int, Array]] = field(default_factory=dict)
+    states: dict[int, dict[int, bytes]] = field(default_factory=dict)
+
+
+class _Group:
+    """The members of one solve, one on each machine, and the all-reduce between them."""
 
     def __init__(self, address: str, program: Program, parts: int) -> None:
         self._ray = join_cluster(address)
-        wrong = self._ray.exceptions
-        self._lost = (wrong.RayActorError, wrong.ObjectLostError, wrong.OutOfMemoryError)
-        self._program, self._parts, self._halted = program, parts, False
-        machines = machines_of(self._ray)[:parts]
-        count = len(machines)
-        if not count:
+        machines = machines_of(self._ray)[: min(parts, 16)]
+        if not machines:
             raise SolveError(f"the cluster {address} has no machine with a core: add one")
-        self.moved = Moved()
-        self.spans: Sequence[Node] = [
-            (parts * i // count, parts * (i + 1) // count) for i in range(count)
-        ]
-        # The prior does not go through Ray's store, which may end up on a disk.
-        ground = copy.copy(program.ground)
-        vars(ground).pop("tight", None)  # for the beginning, which is made here
-        self._ground, self._prior = self._ray.put(ground), np.empty_like(program.prior)
-        self._prior[program.ground.order] = program.prior
-        self.moved.sent += count * _bytes(vars(ground))
+        self._program, self._parts, self._key = program, parts, os.urandom(32)
+        self._lost = (
+            self._ray.exceptions.RayActorError,
+            self._ray.exceptions.ObjectLostError,
+            self._ray.exceptions.OutOfMemoryError,
+        )
         self._cores = [cores for _, cores in machines]
-        self._members = [self._member(i, cores, name) for i, (name, cores) in enumerate(machines)]
-        self._states: list[Any] = [None] * count
-        self._asked: list[list[tuple[str, tuple[Any, ...]]]] = [[] for _ in machines]
-        self._steps = 0
-        self._deaths = [0] * count
-        try:
-            self._wait_for_room(address)
-        except BaseException:
-            self.close()
-            raise
+        self.moved, self.stopped = Moved(), False
+        self._states: list[bytes | None] = [None] * len(machines)
+        self._iteration, self._deaths = -1, 0
+        self._placed = self._ray.put(program)
+        self._actors = [self._start(cores, name) for name, cores in machines]
+        self._wait_for_room(address)
+
+    def _start(self, cores: int, machine: str | None = None) -> Any:
+        options: dict[str, Any] = {"num_cpus": cores, "max_restarts": 0}
+        if machine is not None:
+            strategies = self._ray.util.scheduling_strategies
+            options["scheduling_strategy"] = strategies.NodeAffinitySchedulingStrategy(
+                machine, soft=True
+            )
+        actor = self._ray.remote(**options)(MemberProcess)
+        return actor.remote(self._placed, max(cores, 1), self._key)
 
     def _wait_for_room(self, address: str) -> None:
-        calls = [member.ready.remote() for member in self._members]
+        calls = [actor.ready.remote() for actor in self._actors]
         end = time.monotonic() + RETRY.placing_s
         while len(self._ray.wait(calls, num_returns=len(calls), timeout=_LOOK_S)[0]) < len(calls):
-            if self._program.stop[0]:
+            if self.stopped:
                 raise KeyboardInterrupt
             check_cluster(self._ray)
             if time.monotonic() > end:
@@ -117,152 +185,204 @@ class RayTeam:
                     "try again later"
                 )
 
-    def _member(self, i: int, cores: int, machine: str | None = None) -> Any:
-        options: dict[str, Any] = {
-            "num_cpus": cores, "max_restarts": 0, "concurrency_groups": {"halting": 1},
-        }  # fmt: skip
-        if machine is not None:
-            strategies = self._ray.util.scheduling_strategies
-            options["scheduling_strategy"] = strategies.NodeAffinitySchedulingStrategy(
-                machine, soft=True
-            )
-        actor = self._ray.remote(**options)(Member)
-        return actor.remote(self._ground, self._prior, self.spans[i], self._parts, self._cores[i])
-
-    @property
-    def moved_bytes(self) -> int:
-        """How much has crossed between machines."""
-        return self.moved.sent + self.moved.received + self.moved.kept
-
-    def ask(self, what: str, *arguments: Any) -> list[Any]:
-        """Ask all members the same, and return their answers in order."""
-        return self.ask_each(what, [arguments] * len(self._members))
-
-    def ask_each(self, what: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Ask every member with arguments of its own."""
-        if what == "factor":
-            self._steps += 1
-            if self._steps % _EVERY == 0:
-                self._keep()
-        answers = self._answers(what, arguments)
-        self.moved.received += _bytes(answers)
-        if what in Share.CHANGES:
-            for asked, own in zip(self._asked, arguments, strict=True):
-                asked.append((what, own))
-        return answers
-
-    def _keep(self) -> None:
-        """Ask for everything they hold: what was asked before need not be remembered."""
-        self._states = self._answers("state", [()] * len(self._members))
-        self._asked = [[] for _ in self._members]
-        self.moved.kept += _bytes(self._states)
-
-    def _answers(self, what: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        ray = self._ray
-        self.moved.questions += 1
-        self.moved.sent += _bytes(arguments)
-        try:
-            calls = [
-                member.ask.remote(what, *own)
-                for member, own in zip(self._members, arguments, strict=True)
-            ]
-            with contextlib.suppress(ray.exceptions.GetTimeoutError, *self._lost):
-                answers = ray.get(calls, timeout=_LOOK_S)
-                self._deaths = [0] * len(calls)
-                return [_ours(answer) for answer in answers]
-            return [self._answer(i, call, what, arguments[i]) for i, call in enumerate(calls)]
-        except (ray.exceptions.RaySystemError, OSError) as wrong:
-            raise SolveError(
-                f"the cluster is gone ({type(wrong).__name__}), and the solve with it"
-            ) from None
-
-    def _answer(self, i: int, call: Any, what: str, arguments: tuple[Any, ...]) -> Any:
+    def solve(
+        self,
+        prior: Array,
+        tolerance: float,
+        time_limit_s: float | None,
+        progress: Callable[[Progress], object] | None,
+        stop: NDArray[np.uint8] | None,
+    ) -> list[Share]:
+        """Return what each member found."""
+        end = None if time_limit_s is None else time.monotonic() + time_limit_s
         while True:
+            left = None if end is None else max(0.0, end - time.monotonic())
             try:
-                self._wait(call)
-                answer = _ours(self._ray.get(call))
-                self._deaths[i] = 0
-                return answer
-            except self._lost:
-                self._rebuild(i)
-                call = self._members[i].ask.remote(what, *arguments)
+                attempt = self._begin(prior, tolerance, left, progress is not None)
+                return self._serve(attempt, progress, stop)
+            except (*self._lost, EOFError, OSError):
+                self._replace_lost()
+            except self._ray.exceptions.RaySystemError as wrong:
+                raise SolveError(
+                    f"the cluster is gone ({type(wrong).__name__}), and the solve with it"
+                ) from None
 
-    def _wait(self, call: Any, seconds: float = np.inf) -> bool:
-        """Wait for an answer, and tell whether it is there; look after the cluster meanwhile."""
-        end = time.monotonic() + seconds
-        while not self._ray.wait([call], timeout=_LOOK_S)[0]:
-            if self._program.stop[0] and not self._halted:
-                self._halted = True
-                for member in self._members:
-                    member.halt.options(concurrency_group="halting").remote()
-            check_cluster(self._ray)
-            if time.monotonic() > end:
-                return False
-        return True
+    def _begin(
+        self, prior: Array, tolerance: float, left: float | None, tells_progress: bool
+    ) -> _Attempt:
+        addresses = self._ray.get([actor.ready.remote() for actor in self._actors])
+        calls = [actor.solve.remote() for actor in self._actors]
+        attempt = _Attempt({}, calls)
+        try:
+            for number, (address, state) in enumerate(zip(addresses, self._states, strict=True)):
+                connection = Client(tuple(address), authkey=self._key)
+                attempt.connections[connection] = number
+                connection.send(
+                    _Task(
+                        prior, tolerance, left, number, len(addresses), self._parts,
+                        tells_progress, state,
+                    )
+                )  # fmt: skip
+                self.moved.checkpoints += len(state or b"")
+        except BaseException:
+            _close(attempt)
+            raise
+        return attempt
 
-    def _rebuild(self, i: int) -> None:
-        """Make a member that is lost again."""
-        ray = self._ray
-        self._deaths[i] += 1
-        if self._deaths[i] >= RETRY.deaths:
+    def _serve(
+        self,
+        attempt: _Attempt,
+        progress: Callable[[Progress], object] | None,
+        stop: NDArray[np.uint8] | None,
+    ) -> list[Share]:
+        """Answer the members until all have ended."""
+        looked = time.monotonic()
+        try:
+            while len(attempt.shares) < len(self._actors):
+                for connection in wait(list(attempt.connections), timeout=_LOOK_S):
+                    self._receive(attempt, connection, progress)
+                self.stopped |= stop is not None and bool(stop[0])
+                if time.monotonic() > looked + 1.0:
+                    looked = time.monotonic()
+                    done, _ = self._ray.wait(
+                        attempt.calls, num_returns=len(attempt.calls), timeout=0
+                    )
+                    self._ray.get(done)  # raises if a member is lost
+                    check_cluster(self._ray)
+            return [attempt.shares[number] for number in range(len(self._actors))]
+        finally:
+            _close(attempt)
+
+    def _receive(self, attempt: _Attempt, connection: Connection[Any, Any], progress: Any) -> None:
+        number = attempt.connections[connection]
+        message = connection.recv_bytes()
+        kind, content = message[:1], memoryview(message)[1:]
+        if kind == _REDUCE:
+            sums, maxima = np.frombuffer(content[:16], np.int64)
+            data = np.frombuffer(content[16:], np.uint8).copy().view(np.float64)
+            attempt.waiting[number] = int(sums), int(maxima), data
+            self.moved.sums += len(message)
+            if len(attempt.waiting) == len(self._actors):
+                self._answer(attempt)
+        elif kind == _CHECKPOINT:
+            iteration = int.from_bytes(content[:8], "little")
+            states = attempt.states.setdefault(iteration, {})
+            states[number] = bytes(content[8:])
+            self.moved.checkpoints += len(message)
+            if len(states) == len(self._actors):
+                self._states = [states[number] for number in range(len(self._actors))]
+                if iteration > self._iteration:
+                    self._iteration, self._deaths = iteration, 0
+                attempt.states = {i: kept for i, kept in attempt.states.items() if i > iteration}
+        elif kind == _PROGRESS:
+            now = connection.recv()
+            if progress is not None and progress(now) is False:
+                self.stopped = True
+        elif kind == _RESULT:
+            attempt.shares[number] = connection.recv()
+            del attempt.connections[connection]
+            connection.close()
+
+    def _answer(self, attempt: _Attempt) -> None:
+        """Send the result of an all-reduce to all members, and whether to stop."""
+        waiting = [attempt.waiting[number] for number in range(len(self._actors))]
+        attempt.waiting.clear()
+        sums, maxima, _ = waiting[0]
+        if {each[:2] for each in waiting} != {(sums, maxima)}:
+            raise SolveError("the members of the group do not solve the same program")
+        reduced = reduce_members(self._parts, [data for _, _, data in waiting], sums, maxima)
+        answer = self.stopped.to_bytes(8, "little") + reduced.tobytes()
+        self.moved.reduces += 1
+        for connection in attempt.connections:
+            connection.send_bytes(answer)
+            self.moved.sums += len(answer)
+
+    def _replace_lost(self) -> None:
+        """Replace the members that do not answer. The others wait for a task already."""
+        self._deaths += 1
+        if self._deaths >= RETRY.deaths:
             raise SolveError(
                 f"a worker of the cluster died {RETRY.deaths} times over the same step: it may "
                 "need more memory than its machine has"
             )
-        self.moved.rebuilt += 1
-        member = self._member(i, self._cores[i])
-        if not self._wait(member.ready.remote(), RETRY.replacing_s):
+        for number, actor in enumerate(self._actors):
+            try:
+                self._wait_for(actor.ready.remote(), np.inf)
+            except self._lost:
+                self.moved.rebuilt += 1
+                self._actors[number] = self._replacement(self._cores[number])
+
+    def _replacement(self, cores: int) -> Any:
+        actor = self._start(cores)
+        if not self._wait_for(actor.ready.remote(), RETRY.replacing_s):
             # No machine has so many cores left: somewhere it has to be.
-            ray.kill(member)
-            member = self._member(i, 0)
-        self._members[i] = member
-        self.moved.sent += _bytes(self._states[i]) + _bytes(self._asked[i])
-        with contextlib.suppress(*self._lost):  # the next question tells
-            again = member.redo.remote(self._states[i], self._asked[i])
-            self._wait(again)
-            ray.get(again)
+            self._ray.kill(actor)
+            actor = self._start(0)
+        return actor
+
+    def _wait_for(self, call: Any, seconds: float) -> bool:
+        """Wait for a call, and tell whether it has ended; look after the cluster meanwhile."""
+        end = time.monotonic() + seconds
+        while not self._ray.wait([call], timeout=_LOOK_S)[0]:
+            check_cluster(self._ray)
+            if time.monotonic() > end:
+                return False
+        self._ray.get(call)
+        return True
 
     def close(self) -> None:
-        """Let the members go."""
+        """End the members."""
         # Ray would start another cluster to be asked this of one that it has left.
-        for member in self._members if self._ray.is_initialized() else []:
+        for actor in self._actors if self._ray.is_initialized() else []:
             with contextlib.suppress(Exception):
-                self._ray.kill(member)
+                self._ray.kill(actor)
 
 
-def ray_team(address: str) -> OpenTeam:
-    """Return a function that partitions the blocks of a solve over the machines of a cluster."""
-
-    @contextlib.contextmanager
-    def open_team(program: Program, parts: int) -> Iterator[RayTeam]:
-        team = RayTeam(address, program, parts)
-        try:
-            yield team
-        finally:
-            team.close()
-
-    return open_team
+def _close(attempt: _Attempt) -> None:
+    for connection in attempt.connections:
+        with contextlib.suppress(OSError):
+            connection.close()
 
 
-def _ours(what: Any) -> Any:
-    """Copy the arrays in what Ray hands over: they are read-only, for which nothing is compiled."""
-    if isinstance(what, np.ndarray):
-        return what.copy()
-    if isinstance(what, dict):
-        return {name: _ours(value) for name, value in what.items()}
-    if isinstance(what, Told):
-        return Told(*map(_ours, what))
-    if isinstance(what, tuple | list):
-        return type(what)(map(_ours, what))
-    return what
+def solve_on_cluster(
+    address: str,
+    program: Program,
+    prior: Array,
+    tolerance: float,
+    time_limit_s: float | None = None,
+    progress: Callable[[Progress], object] | None = None,
+    stop: NDArray[np.uint8] | None = None,
+) -> Structured:
+    """Do what `solve_on` does, on all machines of a cluster. The result is the same.
+
+    A program that is too small to be shared is solved here.
+    """
+    parts = program.parts(prior)
+    if parts == 1:
+        return solve_on(program, prior, tolerance, time_limit_s, progress, None, stop)
+    group = _Group(address, program, parts)
+    try:
+        with _stoppable(group):
+            shares = group.solve(prior, tolerance, time_limit_s, progress, stop)
+    finally:
+        group.close()
+    return assembled(program, shares, group.moved.bytes)
 
 
-def _bytes(what: Any) -> int:
-    """Return about how many bytes it is on the way."""
-    if isinstance(what, np.ndarray):
-        return int(what.nbytes)
-    if isinstance(what, dict):
-        return sum(_bytes(one) for one in what.values())
-    if isinstance(what, tuple | list):
-        return sum(_bytes(one) for one in what)
-    return 0 if what is None else 8
+@contextlib.contextmanager
+def _stoppable(group: _Group) -> Iterator[None]:
+    """Let the first Ctrl-C end the solve with the best so far, where that is ours to decide."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def first(number: int, frame: Any) -> None:
+        group.stopped = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from whereish.compiled import for_rows
 from whereish.errors import GuaranteeError, InputError
 from whereish.measures.privacy import Verdict
-from whereish.parallel import parallel_for
 from whereish.places import Array, as_epsilon, as_numbers
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 TOTAL = 2**63
 _BITS = 192  # precision of the balls: far more than 64 bits remain after all roundings
-_MANY = 2 * 10**7  # ratios, from which compiled code is faster in spite of its start-up time
 _PRECISION = threading.Lock()
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -127,15 +126,8 @@ def audit_counts(counts: Counts, limits: Limits) -> Verdict:
     if limits.factor.shape != (n, n):
         raise InputError(f"limits must be for {n} places, got limits for {len(limits.factor)}")
     worst = np.full(n, -1, np.int64)
-    if n * counts.size >= _MANY:
-        from whereish.measures.compiled_audit import first_broken
-
-        parallel_for(first_broken, n, counts, limits.factor, limits.shift, worst)
-    else:
-        for x in range(n):
-            broken = _broken(counts, x, limits)
-            if broken.any():
-                worst[x] = int(broken.argmax())
+    shift = limits.shift.astype(np.int64)
+    for_rows("wi_first_broken", n, m, np.ascontiguousarray(counts), limits.factor, shift, worst)
     for x in np.flatnonzero(worst >= 0)[:1]:
         other, z = divmod(int(worst[x]), m)
         raise GuaranteeError(
@@ -161,26 +153,6 @@ def check_rows(counts: Counts) -> Counts:
                 f"not a mechanism: row {x} sums to {upper * 2**32 + lower}, not to 2^63"
             )
     return counts
-
-
-def _broken(counts: Counts, x: int, limits: Limits) -> NDArray[np.bool_]:
-    """Return for all x' and z whether counts[x, z] > factor counts[x', z] / 2^shift, exactly.
-
-    The 128-bit product is the sum of four products of 32 by 32 bits.
-    """
-    factor = limits.factor[x][:, None]
-    shift = limits.shift[x][:, None].astype(np.uint64)
-    f1, f0, c1, c0 = factor >> _HALF, factor & _LOW, counts >> _HALF, counts & _LOW
-    middle, other = f1 * c0, f0 * c1
-    carry = ((f0 * c0) >> _HALF) + (middle & _LOW) + (other & _LOW)
-    high = f1 * c1 + (middle >> _HALF) + (other >> _HALF) + (carry >> _HALF)
-    low = factor * counts
-    # A shift by 64 bits is undefined in C, so the upper half is shifted in two steps.
-    up = (high << (np.uint64(63) - shift)) << np.uint64(1)
-    allowed = np.where(shift > 0, up | (low >> shift), low)
-    ample = (high >> shift) > 0
-    broken: NDArray[np.bool_] = ~ample & (counts[x] > allowed)
-    return broken
 
 
 def _tightest(counts: Counts, limits: Limits) -> Verdict:

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from whereish.compiled import for_rows
 from whereish.errors import GuaranteeError, InputError
 from whereish.measures.channel import Channel, checked
-from whereish.parallel import parallel_for
 from whereish.places import Array, as_epsilon, as_metric, euclidean
-
-_MANY = 10**8  # ratios, from which compiled code is faster in spite of its start-up time
 
 
 class TightestEpsilon(float):
@@ -120,17 +118,11 @@ def _check_stochastic(matrix: Array) -> None:
 def _worst_logs(matrix: Array) -> Array:
     """Return, for all x and x', the largest ln(k(x, z) / k(x', z)) over z; 0 / 0 counts as 1."""
     worst = np.empty((len(matrix), len(matrix)))
-    used = np.ascontiguousarray(matrix[:, matrix.max(axis=0) > 0])
-    if len(matrix) * used.size >= _MANY:
-        from whereish.measures.compiled_ratios import worst_ratios
-
-        with np.errstate(divide="ignore", over="ignore"):
-            parallel_for(worst_ratios, len(matrix), used, np.ascontiguousarray((1 / used).T), worst)
-    else:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            for x, row in enumerate(matrix):
-                # fmax ignores the NaN of 0 / 0. A row has a positive entry, so a number remains.
-                worst[x] = np.fmax.reduce(row / matrix, axis=1)
+    used = np.ascontiguousarray(matrix[:, matrix.max(axis=0) > 0], dtype=np.float64)
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = np.ascontiguousarray((1 / used).T)
+    # The NaN of 0 / 0 is ignored there. A row has a positive entry, so a number remains.
+    for_rows("wi_worst_ratios", *used.shape, used, inverse, worst)
     logs = np.asarray(np.log(worst))
     if np.isinf(logs).any():
         # Infinite because of a zero, or because the ratio overflows: then its logarithm does not.

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whereish.deadline import Deadline, OutOfTimeError
+from whereish.deadline import Deadline
 from whereish.errors import GuaranteeError, SolveError
 from whereish.limits import BOUND_TOLERANCE
 from whereish.measures import Proof, lower_bound
@@ -30,17 +30,12 @@ from whereish.mechanisms.plan import plan
 from whereish.places import Array, Places, as_epsilon
 from whereish.programs import Spanner, check_dilation, least_loss, spanner_of
 from whereish.solvers import (
-    COMPILING_S,
+    Program,
     Progress,
     Structured,
     attempts,
-    is_compiled,
-    prepare,
     solve_on,
 )
-
-if TYPE_CHECKING:
-    from whereish.solvers.structured.precompute import Ground
 
 # Below this many constraints HiGHS takes a moment, and is exact to the last digit.
 STRUCTURED_FROM = 3_000
@@ -68,24 +63,24 @@ class Setting:
         return spanner_of(self.metric, self.dilation, self.deadline)
 
     @cached_property
-    def grounds(self) -> dict[float, Ground]:
-        """The precomputed data of the structured solver, by privacy level."""
+    def programs(self) -> dict[float, Program]:
+        """The prepared programs of the structured solver, by privacy level."""
         return {}
 
-    def ground(self, level: float) -> Ground:
-        """Return the precomputed data of the structured solver for a level, computed once."""
-        if level not in self.grounds:
+    def program(self, level: float) -> Program:
+        """Return the program of the structured solver for a level, prepared once."""
+        if level not in self.programs:
             lengths = level * self.spanner.lengths
-            self.grounds[level] = prepare(
+            self.programs[level] = Program(
                 self.loss, self.spanner.edges, lengths, level * self.metric
             )
-        return self.grounds[level]
+        return self.programs[level]
 
     def prepare(self) -> None:
         """Compute now what several threads will share, if the structured solver will be used."""
         if self.constraints >= STRUCTURED_FROM:
             for level in {self.edge_epsilon, self.level}:
-                self.ground(level).prepare()
+                self.program(level)
 
     @property
     def constraints(self) -> int:
@@ -132,23 +127,16 @@ class Task:
 
     def structured(self, level: float, tolerance: float) -> Structured:
         """Run the structured solver on the spanner at a level, within the deadline."""
-        start, limit = time.perf_counter(), self.setting.deadline.seconds
-        ground = self.setting.ground(level)
-        team = None
+        program = self.setting.program(level)
+        limit = self.setting.deadline.seconds
         if self.cluster is not None:
-            from whereish.distributed.ray_solver import ray_team
+            from whereish.distributed.ray_solver import solve_on_cluster
 
-            team = ray_team(self.cluster)
+            return solve_on_cluster(
+                self.cluster, program, self.prior, tolerance, limit, self.progress, self.stop
+            )
         return solve_on(
-            ground,
-            self.prior,
-            tolerance,
-            limit,
-            self.progress,
-            self.threads,
-            start,
-            self.stop,
-            team,
+            program, self.prior, tolerance, limit, self.progress, self.threads, self.stop
         )
 
 
@@ -170,14 +158,6 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
     # Only the structured solver has a result when the time is up.
     suits = constraints >= STRUCTURED_FROM or deadline.seconds is not None
     structured = solver == "structured" or (solver == "auto" and form is None and suits)
-    if structured and deadline.left < COMPILING_S and not is_compiled():
-        # Compilation cannot be interrupted. HiGHS needs none, and may be fast enough.
-        if solver == "structured" or constraints > HIGHS_UP_TO:
-            raise OutOfTimeError(
-                f"the structured solver has to be compiled first, once, in about {COMPILING_S:.0f} "
-                "s, and the time allowed is shorter"
-            )
-        structured = False
     if structured:
         deadline.check("before the search began")
         found = task.structured(setting.edge_epsilon, task.tolerance)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whereish.compiled import for_rows
 from whereish.errors import GuaranteeError
-from whereish.parallel import parallel_for
 from whereish.places import Array
 
 # An output whose probability is below this for every place is removed.
@@ -16,7 +16,6 @@ UNUSED = 1e-10
 LARGEST_MIX = 0.01
 # exp() overflows beyond this. A smaller limit on the ratio is stricter, so it is safe.
 _LARGEST_EXPONENT = 700.0
-_MANY = 10**8  # ratios, from which compiled code is faster in spite of its start-up time
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,36 +71,21 @@ def repair(matrix: Array, epsilon: float, metric: Array) -> Repaired:
 
 
 def _lifted(matrix: Array, epsilon: float, metric: Array) -> Array:
-    decay = np.exp(-epsilon * metric)
-    if len(matrix) * matrix.size >= _MANY:
-        from whereish.release.compiled_repair import lift
-
-        lifted = np.empty_like(matrix)
-        parallel_for(lift, len(matrix), matrix, decay, lifted)
-        return lifted
-    return np.stack([(row[:, None] * matrix).max(axis=0) for row in decay])
+    decay = np.exp(-epsilon * np.ascontiguousarray(metric))
+    lifted = np.empty_like(matrix)
+    for_rows("wi_lift", *matrix.shape, matrix, decay, lifted)
+    return lifted
 
 
 def _needed_mix(matrix: Array, epsilon: float, metric: Array, outputs: int) -> float:
     # A margin for the rounding of the mixture and of the check that follows.
-    exponents = epsilon * metric
+    exponents = epsilon * np.ascontiguousarray(metric)
     exponents = np.clip(exponents - 1e-14 * (4 + 2 * exponents), 0.0, _LARGEST_EXPONENT)
     factors = np.exp(exponents)
     growth = np.expm1(exponents) / outputs
     np.fill_diagonal(growth, 1.0)
-    mix = 0.0
-    if len(matrix) * matrix.size >= _MANY:
-        from whereish.release.compiled_repair import shortfalls
-
-        short = np.empty_like(factors)
-        parallel_for(shortfalls, len(matrix), matrix, factors, short)
-        np.fill_diagonal(short, 0.0)
-        return float((short / (short + growth)).max())
-    for x, row in enumerate(matrix):
-        shortfall = (row - factors[x][:, None] * matrix).max(axis=1)
-        shortfall[x] = 0.0
-        broken = shortfall > 0
-        if broken.any():
-            needed = shortfall[broken] / (shortfall[broken] + growth[x][broken])
-            mix = max(mix, float(needed.max()))
-    return mix
+    short = np.empty_like(factors)
+    for_rows("wi_shortfalls", *matrix.shape, matrix, factors, short)
+    np.fill_diagonal(short, 0.0)
+    broken = short > 0
+    return float((short[broken] / (short[broken] + growth[broken])).max(initial=0.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,34 +14,29 @@ from whereish.places import Array, as_number
 from whereish.programs import LinearProgram, dual
 from whereish.solvers import glpk, highs
 from whereish.solvers.estimates import Estimate, estimate
-from whereish.solvers.structured.driver import (
-    COMPILING_S,
+from whereish.solvers.structured import (
     Multipliers,
+    Program,
     Progress,
     Structured,
-    is_compiled,
-    prepare,
     solve_on,
     solve_structured,
 )
 
 __all__ = [
     "AUTO",
-    "COMPILING_S",
     "FORMS",
     "METHODS",
     "SOLVERS",
     "Estimate",
     "Multipliers",
+    "Program",
     "Progress",
     "Solution",
     "Structured",
     "attempts",
     "check_solver",
-    "compile_seconds",
     "estimate",
-    "is_compiled",
-    "prepare",
     "solve",
     "solve_on",
     "solve_structured",
@@ -62,13 +56,6 @@ AUTO = (
     ("highs-ipm", "primal"),
 )
 _FAMILIES = {"highs": highs.solve, "glpk": glpk.solve}
-
-
-def compile_seconds() -> float:
-    """Return the seconds that this process has spent on compilation so far."""
-    # The compiled modules are imported at their first use.
-    compiling = sys.modules.get("whereish.solvers.structured.compiling")
-    return 0.0 if compiling is None else float(compiling.CLOCK.total)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,0 @@
-"""The structured solver: an interior-point method for the least-loss program."""
