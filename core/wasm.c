@@ -12,14 +12,19 @@
 #define EXPORT(name) __attribute__((export_name(#name))) name
 #define IMPORT(name) __attribute__((import_module("env"), import_name(#name)))
 
-/* Called at every iteration; a result other than 0 ends the solve. */
-IMPORT(progress) extern int32_t wi_host_progress(int32_t iteration, int32_t outputs, double rows,
-                                                 double loss, double bound, double gap);
+static volatile uint8_t stop;
+/* End the solve under way. The host may call this from env.now or env.progress. */
+void EXPORT(wi_wasm_stop)(void) { stop = 1; }
+
+/* Called at every iteration, with the fields of wi_progress. */
+IMPORT(progress) extern void wi_host_progress(int32_t iteration, int32_t outputs, double rows,
+                                              double loss, double bound, double gap);
 
 static int32_t tell(void *context, const wi_progress *now) {
     (void)context;
-    return wi_host_progress(now->iteration, now->outputs, (double)now->rows, now->loss, now->bound,
-                            now->gap);
+    wi_host_progress(now->iteration, now->outputs, (double)now->rows, now->loss, now->bound,
+                     now->gap);
+    return stop;
 }
 
 /* Prepare a program, solve it and free it. Arrays are those of wi_program_new and wi_solve; the
@@ -34,8 +39,10 @@ int32_t EXPORT(wi_wasm_solve)(int32_t n, int32_t m, int32_t edges, const double 
         .time_limit_s = time_limit_s >= 0.0 ? time_limit_s : INFINITY,
         .threads = 1,
         .members = 1,
+        .stop = &stop,
         .progress = tell,
     };
+    stop = 0;
     *result = NULL;
     int32_t status = wi_program_new(n, m, edges, loss, pairs, exponents, reach, &program);
     if (status == WI_OK) status = wi_solve(program, prior, &options, result);
