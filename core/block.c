@@ -28,6 +28,7 @@
 /* Both directions of every pair, by their left place: row e says k(right) >= decay k(left). */
 typedef struct {
     int n;
+    int dense;       /* all ordered pairs have a place; decay is 0 where no pair is constrained */
     int64_t count;
     int64_t *start;  /* (n + 1) */
     int32_t *right;
@@ -291,13 +292,20 @@ static void move_block(block_t *s, const row_direction_t *direction, const doubl
     }
 }
 
-/* Whether a pair of place i that has no row has come near its limit. */
+/* Whether a pair of place i without a row has come near its limit. */
 INLINE int any_near(const pairs_t *pairs, int i, const double *k, const uint8_t *active) {
-    int any = 0;
-    double here = k[i];
-    for (int64_t e = pairs->start[i]; e < pairs->start[i + 1]; e++)
-        any |= (active[e] == 0) & (pairs->decay[e] * here > pairs->near[e] * k[pairs->right[e]]);
-    return any;
+    int64_t start = pairs->start[i], count = pairs->start[i + 1] - start, any = 0;
+    const double *decay = pairs->decay + start, *near = pairs->near + start, here = k[i];
+    active += start;
+    if (pairs->dense) {
+        for (int64_t j = 0; j < count; j++)
+            any |= (int64_t)(active[j] == 0) & (int64_t)(decay[j] * here > near[j] * k[j]);
+        return any != 0;
+    }
+    const int32_t *right = pairs->right + start;
+    for (int64_t e = 0; e < count; e++)
+        any |= (int64_t)(active[e] == 0) & (int64_t)(decay[e] * here > near[e] * k[right[e]]);
+    return any != 0;
 }
 
 /* Constrain the pairs that have come near their limit or past it.
@@ -324,24 +332,44 @@ static int join_rows(block_t *s, const pairs_t *pairs, const double *price, doub
     return 0;
 }
 
+/* Whether a step of 1 / limit would violate a pair of place i without a row by FAR_OFF. */
+INLINE int any_far_off(const pairs_t *pairs, int i, const double *k, const double *ku,
+                       const uint8_t *active, double limit) {
+    int64_t start = pairs->start[i], count = pairs->start[i + 1] - start, any = 0;
+    const double *decay = pairs->decay + start, here = k[i] / FAR_OFF, moved = ku[i] / FAR_OFF;
+    /* lost > limit margin, with lost = decay moved - ku_j and margin = k_j - decay here. */
+    double ours = moved + limit * here;
+    active += start;
+    if (pairs->dense) {
+        for (int64_t j = 0; j < count; j++)
+            any |= (int64_t)(active[j] == 0) & (int64_t)(decay[j] * ours > ku[j] + limit * k[j]);
+        return any != 0;
+    }
+    const int32_t *right = pairs->right + start;
+    for (int64_t e = 0; e < count; e++)
+        any |= (int64_t)(active[e] == 0) &
+               (int64_t)(decay[e] * ours > ku[right[e]] + limit * k[right[e]]);
+    return any != 0;
+}
+
 /* 1 / the longest step before a pair without a row is violated by a factor of FAR_OFF. */
 static double far_off(const block_t *s, const pairs_t *pairs, const double *u, double *ku) {
     const double *k = s->k;
     double limit = 0.0;
-    for (int x = 0; x < s->n; x++) ku[x] = k[x] * u[x];
+    for (int x = 0; x < s->n; x++) {
+        ku[x] = k[x] * u[x];
+        limit = larger(larger(u[x] / GROWTH, -u[x]), limit); /* no entry may become negative */
+    }
     for (int i = 0; i < s->n; i++) {
-        double here = k[i] / FAR_OFF, moved = ku[i] / FAR_OFF, largest = 0.0;
+        if (!any_far_off(pairs, i, k, ku, s->active, limit)) continue;
+        double here = k[i] / FAR_OFF, moved = ku[i] / FAR_OFF;
         for (int64_t e = pairs->start[i]; e < pairs->start[i + 1]; e++) {
             int j = pairs->right[e];
             double lost = pairs->decay[e] * moved - ku[j];
             double margin = k[j] - pairs->decay[e] * here;
-            double ratio = lost / margin;
-            int counts = (s->active[e] == 0) & (margin > 0.0) & (ratio > largest);
-            largest = counts ? ratio : largest;
+            if (s->active[e] == 0 && margin > 0.0 && lost > limit * margin) limit = lost / margin;
         }
-        limit = larger(largest, limit);
     }
-    for (int x = 0; x < s->n; x++) limit = larger(u[x] / GROWTH, limit);
     return limit;
 }
 

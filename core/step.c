@@ -214,7 +214,7 @@ typedef struct {
     solve_t *s;
     const double *db;
     double target, primal, dual;
-    int trial, affine;
+    int trial, affine, clean;
 } pass_t;
 
 /* Finish a direction once the coupling is known; note how far each block could go. */
@@ -288,7 +288,8 @@ static void advance_task(void *context, int64_t item, int thread) {
     }
     reduced_cost(block, block->cost, block->reduced, own->multiplier);
     for (int x = 0; x < s->n; x++) block->residual[x] = block->reduced[x] - s->b[x];
-    clean(block, s->b, block->cost, block->reduced, own->multiplier, own->links);
+    if (pass->clean)
+        clean(block, s->b, block->cost, block->reduced, own->multiplier, own->links);
 }
 
 static void run_blocks(solve_t *s, loop_body body, pass_t *pass) {
@@ -399,6 +400,8 @@ static int newton_step(solve_t *s) {
     for (int x = 0; x < s->n; x++) s->b[x] += dual * db[x];
     s->mu = complementarity_after(products, primal, dual) / (double)s->rows;
     advance.primal = primal, advance.dual = dual;
+    s->closing = s->mu * (double)s->rows <= CLOSING * s->target * s->loss;
+    advance.clean = s->options.progress || s->closing;
     run_blocks(s, advance_task, &advance);
     for (int z = 0; z < s->count; z++)
         if (s->blocks[z]->trouble == WI_NO_MEMORY) s->failed = WI_NO_MEMORY;
