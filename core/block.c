@@ -42,11 +42,6 @@ typedef struct {
     int32_t i, j;
 } row_t;
 
-/* What a row needs in a step only. */
-typedef struct {
-    double per_slack, per_dual, complementarity_rhs;
-} row_step_t;
-
 typedef struct {
     double slack, dual;
 } row_direction_t;
@@ -62,7 +57,7 @@ typedef struct {
     int64_t count, room;
     int outside;             /* the envelope has to be laid out again */
     /* Scratch of a step. */
-    row_step_t *step;
+    double *complementarity_rhs; /* what slack dual of each row should change by, to first order */
     row_direction_t *direction, *trial;
     int64_t scratch_room;
     factor_t factor;
@@ -81,7 +76,7 @@ typedef struct {
 static void block_free(block_t *s) {
     if (!s) return;
     free(s->k), free(s->active), free(s->rows), free(s->first), free(s->rhs);
-    free(s->step), free(s->direction), free(s->trial);
+    free(s->complementarity_rhs), free(s->direction), free(s->trial);
     factor_free(&s->factor);
     free(s);
 }
@@ -111,11 +106,11 @@ static int block_scratch(block_t *s) {
     }
     if (s->count > s->scratch_room) {
         int64_t room = s->count + s->count / 4;
-        free(s->step), free(s->direction), free(s->trial);
-        s->step = NEW(row_step_t, room);
+        free(s->complementarity_rhs), free(s->direction), free(s->trial);
+        s->complementarity_rhs = NEW(double, room);
         s->direction = NEW(row_direction_t, room);
         s->trial = NEW(row_direction_t, room);
-        s->scratch_room = s->step && s->direction && s->trial ? room : 0;
+        s->scratch_room = s->complementarity_rhs && s->direction && s->trial ? room : 0;
         if (!s->scratch_room) return -1;
     }
     return 0;
@@ -155,10 +150,8 @@ static int factor_block(block_t *s, const double *pull) {
     memcpy(s->ground_h, pull, sizeof(double) * (size_t)n);
     for (int64_t r = 0; r < s->count; r++) {
         const row_t *row = s->rows + r;
-        double per_slack = 1.0 / row->slack;
-        s->step[r].per_slack = per_slack, s->step[r].per_dual = 1.0 / row->dual;
         int i = row->i, j = row->j;
-        double rho = rho_of(row), weight = row->dual * per_slack, side = weight * rho;
+        double rho = rho_of(row), weight = row->dual / row->slack, side = weight * rho;
         *entry(f, j, j) += weight;
         *entry(f, i, i) += side * rho;
         *entry(f, least(i, j), most(i, j)) -= side;
@@ -190,7 +183,7 @@ static int factor_block(block_t *s, const double *pull) {
         const row_t *row = s->rows + r;
         double along = row->slack - row->infeasibility -
                        (s->ground_h[row->j] - rho_of(row) * s->ground_h[row->i]);
-        sigma += row->dual * s->step[r].per_slack * along * along;
+        sigma += row->dual / row->slack * along * along;
     }
     for (int x = 0; x < n; x++) s->w[x] = s->k[x] * (1.0 - s->ground_h[x]);
     s->grounded = g, s->sigma = sigma;
@@ -222,8 +215,8 @@ static void right_side(block_t *s, const double *residual) {
     }
     for (int64_t r = 0; r < s->count; r++) {
         const row_t *row = s->rows + r;
-        const row_step_t *step = s->step + r;
-        double share = (step->complementarity_rhs + row->dual * row->infeasibility) * step->per_slack;
+        double share =
+            (s->complementarity_rhs[r] + row->dual * row->infeasibility) / row->slack;
         rhs[row->j] += share;
         rhs[row->i] -= share * rho_of(row);
         sum += share * (row->slack - row->infeasibility);
@@ -236,14 +229,14 @@ static void row_steps(block_t *s, const double *v, double tau, row_direction_t *
     double primal = 0.0, dual = 0.0;
     for (int64_t r = 0; r < s->count; r++) {
         const row_t *row = s->rows + r;
-        const row_step_t *step = s->step + r;
+        double per_slack = 1.0 / row->slack;
         double change = tau * (row->slack - row->infeasibility) +
                         (v[row->j] - rho_of(row) * v[row->i]) - row->infeasibility;
-        double d_dual = (step->complementarity_rhs - row->dual * change) * step->per_slack;
+        double d_dual = (s->complementarity_rhs[r] - row->dual * change) * per_slack;
         direction[r].slack = change;
         direction[r].dual = d_dual;
-        primal = larger(-change * step->per_slack, primal);
-        dual = larger(-d_dual * step->per_dual, dual);
+        primal = larger(-change * per_slack, primal);
+        dual = larger(-d_dual / row->dual, dual);
     }
     for (int x = 0; x < s->n; x++) primal = larger(-(v[x] + tau), primal);
     s->per_primal = primal, s->per_dual = dual;

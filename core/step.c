@@ -38,7 +38,7 @@ static void factor_and_predict(solve_t *s, block_t *block, double *sum, scratch_
     add_inverse(&block->factor, block->grounded, block->k, block->w, 1.0 / block->sigma, sum,
                 own->strip);
     for (int64_t r = 0; r < block->count; r++)
-        block->step[r].complementarity_rhs = -block->rows[r].slack * block->rows[r].dual;
+        block->complementarity_rhs[r] = -block->rows[r].slack * block->rows[r].dual;
     right_side(block, block->residual);
     block->tau = solve_block(block, block->rhs, block->rhs_sum, block->v);
 }
@@ -249,7 +249,7 @@ static void correct_task(void *context, int64_t item, int thread) {
     for (int64_t r = 0; r < block->count; r++) {
         const row_t *row = block->rows + r;
         const row_direction_t *d = block->direction + r;
-        double *rhs = &block->step[r].complementarity_rhs;
+        double *rhs = block->complementarity_rhs + r;
         if (pass->primal == 0.0) {
             *rhs = target - row->slack * row->dual - d->slack * d->dual;
             continue;
