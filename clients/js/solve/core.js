@@ -80,6 +80,9 @@ export function run(module, program, onProgress, isStopped) {
   };
   try {
     core = new WebAssembly.Instance(module, { env }).exports;
+    if (!core._initialize || !core.malloc) {
+      throw new SolveError("wasm is not the module of this client: build it with core/build.py");
+    }
     core._initialize();
     const result = solved(core, program);
     if (failed.error === null) return result;
