@@ -1,0 +1,242 @@
+/* Wrong input for the border of the core: `tools/fuzz_core.py` builds this with sanitizers and runs
+ * it. Usage: fuzz FIRST_SEED SECONDS. Each seed makes a small program, spoils some of its numbers,
+ * indices, sizes, options or the bytes of its checkpoint, and calls the functions with it. A call
+ * must return a status; what it returns with WI_OK must be a mechanism with a loss and a bound. */
+#include "whereish.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST = 14 };
+
+static uint64_t state;
+static uint64_t next(void) { /* xorshift64*: Marsaglia 2003, Vigna 2016 */
+    state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
+    return state * 2685821657736338717u;
+}
+static int below(int count) { return (int)(next() % (uint64_t)count); }
+static double uniform(void) { return (double)(next() >> 11) / 9007199254740992.0; }
+static int one_in(int count) { return below(count) == 0; }
+
+static double strange_number(void) {
+    static const double strange[] = {
+        NAN, INFINITY, -INFINITY, -1.0, -0.0, 0.0, 5e-324, 1e-300, 1e300, 1.7e308, 700.0, 1e5, -1e-9,
+    };
+    return one_in(4) ? ldexp(uniform(), below(2100) - 1070)
+                     : strange[below(sizeof strange / sizeof *strange)];
+}
+static int32_t strange_size(void) {
+    static const int32_t strange[] = {0, -1, 30001, INT32_MAX, INT32_MIN, -30000};
+    return strange[below(sizeof strange / sizeof *strange)];
+}
+static int spoil(double *numbers, int64_t count) {
+    if (count <= 0 || !one_in(8)) return 0;
+    for (int a = 0; a <= below(3); a++) numbers[next() % (uint64_t)count] = strange_number();
+    return 1;
+}
+
+/* What the callbacks of a solve see. */
+typedef struct {
+    uint8_t *saved;
+    int64_t saved_bytes;
+    int stop_after, members, member, parts, reductions, break_after;
+} watch;
+
+static int32_t on_progress(void *context, const wi_progress *now) {
+    watch *w = context;
+    return now->iteration > w->stop_after;
+}
+static void on_checkpoint(void *context, const uint8_t *bytes, int64_t count, int32_t iteration) {
+    watch *w = context;
+    (void)iteration;
+    free(w->saved);
+    w->saved = malloc((size_t)count + 1);
+    w->saved_bytes = w->saved ? count : 0;
+    if (w->saved) memcpy(w->saved, bytes, (size_t)count);
+}
+/* The other members send what this one sends, or nonsense, or the connection breaks. */
+static int32_t on_all_reduce(void *context, double *data, int64_t sums, int64_t maxima) {
+    watch *w = context;
+    if (w->reductions++ >= w->break_after) return 1;
+    const double **each = calloc((size_t)w->members, sizeof *each);
+    double **sent = calloc((size_t)w->members, sizeof *sent);
+    int status = !each || !sent;
+    for (int a = 0; a < w->members && !status; a++) {
+        const int leaves = wi_leaves(w->parts, w->members, a);
+        const int64_t count = (int64_t)leaves * sums + maxima;
+        sent[a] = calloc((size_t)count + 1, sizeof(double));
+        if (!sent[a]) {
+            status = 1;
+            break;
+        }
+        if (a == w->member) memcpy(sent[a], data, sizeof(double) * (size_t)count);
+        else if (one_in(200)) spoil(sent[a], count);
+        each[a] = sent[a];
+    }
+    double *reduced = calloc((size_t)(sums + maxima) + 1, sizeof(double));
+    if (!status && reduced) status = wi_reduce(w->parts, w->members, each, sums, maxima, reduced);
+    if (!status && reduced) memcpy(data, reduced, sizeof(double) * (size_t)(sums + maxima));
+    for (int a = 0; sent && a < w->members; a++) free(sent[a]);
+    free(each), free(sent), free(reduced);
+    return status;
+}
+
+static uint64_t seed_now;
+#define REQUIRE(what)                                                                              \
+    do {                                                                                           \
+        if (!(what)) {                                                                             \
+            fprintf(stderr, "seed %llu: %s does not hold (line %d)\n",                             \
+                    (unsigned long long)seed_now, #what, __LINE__);                                \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* The structure of a result holds for any input; its numbers do for a sensible program. */
+static void check_result(const wi_result *r, int n, int m, int sensible) {
+    REQUIRE(r != NULL);
+    REQUIRE(r->columns >= 0 && r->columns <= m && r->multipliers >= 0);
+    REQUIRE(r->stopped >= WI_SOLVED && r->stopped <= WI_NUMERICS);
+    for (int a = 0; a < r->columns; a++) {
+        REQUIRE(r->output[a] >= 0 && r->output[a] < m);
+        for (int x = 0; x < n && sensible; x++) REQUIRE(r->column[(int64_t)a * n + x] >= 0.0);
+    }
+    for (int64_t a = 0; a < r->multipliers; a++) {
+        REQUIRE(r->row_output[a] >= 0 && r->row_output[a] < m);
+        REQUIRE(r->row_left[a] >= 0 && r->row_left[a] < n);
+        REQUIRE(r->row_right[a] >= 0 && r->row_right[a] < n);
+        REQUIRE(!sensible || isfinite(r->row_value[a]));
+    }
+    REQUIRE(!sensible || (r->bound <= r->loss * (1 + 1e-9) + 1e-12 && isfinite(r->loss)));
+}
+
+static void try_program(void) {
+    const int n = 1 + below(MOST), m = 1 + below(MOST);
+    double loss[MOST * MOST], reach[MOST * MOST], prior[MOST], east[MOST], north[MOST];
+    double exponents[MOST * MOST];
+    int32_t pairs[2 * MOST * MOST];
+    const double scale = one_in(3) ? ldexp(1.0, below(20) - 10) : 1.0;
+    for (int x = 0; x < n; x++) {
+        east[x] = uniform() * scale, north[x] = uniform() * scale;
+        prior[x] = one_in(5) ? 0.0 : uniform();
+    }
+    for (int a = 0; a < n * m; a++) loss[a] = uniform();
+    int64_t edges = 0;
+    for (int x = 0; x < n; x++)
+        for (int y = 0; y < n; y++) {
+            reach[x * n + y] = hypot(east[x] - east[y], north[x] - north[y]);
+            if (x < y && !one_in(6)) {
+                pairs[2 * edges] = x, pairs[2 * edges + 1] = y;
+                exponents[edges++] = reach[x * n + y];
+            }
+        }
+    const int spoilt = spoil(loss, (int64_t)n * m) | spoil(reach, (int64_t)n * n) |
+                       spoil(exponents, edges) | spoil(prior, n);
+    if (edges && one_in(8)) pairs[next() % (uint64_t)(2 * edges)] = (int32_t)next();
+    if (edges && one_in(8)) pairs[next() % (uint64_t)(2 * edges)] = below(n + 2) - 1;
+    const int32_t given_n = one_in(40) ? strange_size() : n;
+    const int32_t given_m = one_in(40) ? strange_size() : m;
+    const int64_t given_edges = one_in(40) ? -(int64_t)(next() >> 1) : edges;
+
+    wi_program *program = NULL;
+    int status = wi_program_new(given_n, given_m, given_edges, one_in(100) ? NULL : loss, pairs,
+                                exponents, reach, &program);
+    REQUIRE(status >= WI_OK && status <= WI_COMMUNICATION);
+    REQUIRE((status == WI_OK) == (program != NULL));
+    if (status != WI_OK) return;
+    int32_t order[MOST], before[MOST * MOST];
+    uint8_t first[MOST * MOST];
+    double lengths[MOST * MOST];
+    wi_program_order(program, order, first), wi_program_paths(program, lengths, before);
+
+    static const volatile uint8_t flags[] = {0, 1};
+    watch w = {.stop_after = one_in(6) ? below(8) : 1000, .break_after = 1 << 30};
+    w.members = one_in(4) ? 2 + below(3) : 1, w.member = below(w.members);
+    w.parts = wi_parts(program, prior);
+    if (one_in(6)) w.break_after = below(30);
+    wi_options options = {
+        .tolerance = one_in(20) ? strange_number() : 1e-7,
+        .time_limit_s = one_in(10) ? strange_number() : 0.3,
+        .threads = one_in(20) ? below(9) - 4 : 1 + below(2),
+        .stop = one_in(10) ? &flags[below(2)] : NULL,
+        .progress = one_in(3) ? on_progress : NULL,
+        .members = one_in(50) ? strange_size() : w.members,
+        .member = one_in(50) ? strange_size() : w.member,
+        .all_reduce = one_in(100) ? NULL : on_all_reduce,
+        .checkpoint = one_in(2) ? on_checkpoint : NULL,
+        .checkpoint_every = one_in(20) ? below(5) - 2 : 1 + below(6),
+        .context = &w,
+    };
+    if (!(options.time_limit_s <= 0.3)) options.time_limit_s = one_in(2) ? NAN : 0.3;
+    for (int round = 0; round < 3; round++) {
+        wi_result *result = NULL;
+        status = wi_solve(program, prior, &options, &result);
+        REQUIRE(status >= WI_OK && status <= WI_COMMUNICATION);
+        REQUIRE((status == WI_OK) == (result != NULL));
+        if (status == WI_OK) check_result(result, n, m, !spoilt && !options.resume && w.members == 1);
+        wi_result_free(result);
+        if (!w.saved_bytes) break;
+        /* Once more, from the checkpoint as it is or spoilt. */
+        free((void *)options.resume);
+        uint8_t *again = malloc((size_t)w.saved_bytes + 1);
+        if (!again) break;
+        memcpy(again, w.saved, (size_t)w.saved_bytes);
+        options.resume = again, options.resume_bytes = w.saved_bytes;
+        for (int a = below(4); a > 0; a--) {
+            const uint64_t at = next() % (uint64_t)w.saved_bytes;
+            if (one_in(3)) again[at] ^= (uint8_t)(1u << below(8));
+            else if (one_in(2)) again[at] = (uint8_t)next();
+            else if (at + 8 <= (uint64_t)w.saved_bytes) {
+                const double strange = strange_number();
+                memcpy(again + at / 8 * 8, &strange, 8);
+            }
+        }
+        if (one_in(6)) options.resume_bytes = (int64_t)(next() % (uint64_t)(w.saved_bytes + 1));
+        if (one_in(20)) options.resume_bytes = -1;
+        w.reductions = 0;
+    }
+    free((void *)options.resume), free(w.saved);
+    wi_program_free(program);
+}
+
+/* The checks get any numbers; sizes are their caller's. */
+static void try_checks(void) {
+    const int n = 1 + below(MOST), m = 1 + below(MOST);
+    double matrix[MOST * MOST], square[MOST * MOST], result[MOST * MOST];
+    uint64_t counts[MOST * MOST], factor[MOST * MOST];
+    int64_t shift[MOST * MOST], worst[MOST];
+    for (int a = 0; a < MOST * MOST; a++) {
+        matrix[a] = one_in(20) ? strange_number() : uniform();
+        square[a] = one_in(20) ? strange_number() : uniform();
+        counts[a] = next() >> below(64), factor[a] = next() | (uint64_t)1 << 63;
+        shift[a] = one_in(20) ? (int64_t)next() : below(64);
+    }
+    const int low = below(n), high = low + below(n - low + 1);
+    wi_worst_ratios(low, high, n, m, matrix, square, result);
+    wi_lift(low, high, n, m, matrix, square, result);
+    wi_shortfalls(low, high, n, m, matrix, square, result);
+    for (int x = 0; x < n; x++) worst[x] = -1;
+    wi_first_broken(low, high, n, m, counts, factor, shift, worst);
+    for (int x = 0; x < n; x++) REQUIRE(worst[x] >= -1 && worst[x] < (int64_t)n * m);
+    for (int x = 0; x < n; x++) REQUIRE(worst[x] < 0 || (x >= low && x < high));
+}
+
+int main(int count, char **words) {
+    if (count != 3) return fprintf(stderr, "usage: fuzz FIRST_SEED SECONDS\n"), 2;
+    const double seconds = atof(words[2]);
+    const time_t begun = time(NULL);
+    seed_now = strtoull(words[1], NULL, 10);
+    uint64_t tried = 0;
+    do {
+        state = (seed_now + 1) * 0x9E3779B97F4A7C15u;
+        FILE *note = getenv("FUZZ_SEED") ? fopen(getenv("FUZZ_SEED"), "w") : NULL;
+        if (note) fprintf(note, "%llu\n", (unsigned long long)seed_now), fclose(note);
+        for (int a = 0; a < 8; a++) next();
+        try_program();
+        try_checks();
+        seed_now++, tried++;
+    } while (difftime(time(NULL), begun) < seconds);
+    return printf("%llu inputs, nothing found\n", (unsigned long long)tried), 0;
+}
