@@ -17,6 +17,7 @@ import pytest
 
 import whereish as wh
 from littlesite import CHROMIUM, CLIENT, chromium, site
+from serving import wait_until
 from whereish.places import Array
 from whereish.programs import greedy_spanner
 from whereish.solvers import solve_structured
@@ -415,8 +416,7 @@ def test_an_aborted_solve_in_chromium(browser: Any, isolated: bool, expected: li
         page = browser.new_page()
         page.goto(address)
         assert page.evaluate(ABORT, plain(generated(5, 60, 60))) == expected
-        page.wait_for_function("() => true")
-        assert page.workers == []
+        wait_until(lambda: page.evaluate("() => true") and page.workers == [])
         page.close()
 
 
