@@ -75,7 +75,7 @@ def main() -> None:
     plain = [{name: values.tolist() for name, values in one.items()} for one in programs]
     hosts: dict[str, list[dict[str, Any]]] = {}
     if node := shutil.which("node"):
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             [node, str(ROOT / "benchmarks" / "wasm.mjs"), "--node"],
             input=json.dumps({"programs": plain, "repeats": asked.repeats}),
             capture_output=True, text=True, check=True,

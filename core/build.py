@@ -2,7 +2,8 @@
 
 ``python core/build.py`` builds the library of this machine into the package,
 ``src/whereish/_core``, and the WebAssembly module into the JavaScript client, ``clients/js/dist``,
-unless they are there already. The build hook of the package does the same. ``build(target)`` also compiles for other platforms: ziglang brings their C libraries.
+unless they are there already. The build hook of the package does the same. ``build(target)`` also
+compiles for other platforms: ziglang brings their C libraries.
 """
 
 from __future__ import annotations

@@ -130,9 +130,7 @@ def proved(
     """The lower bound that the multipliers prove, by weak duality."""
     reduced = prior[:, None] * loss
     y = found["multipliers"]
-    for z, left, right, value in zip(
-        y["output"], y["left"], y["right"], y["value"], strict=True
-    ):
+    for z, left, right, value in zip(y["output"], y["left"], y["right"], y["value"], strict=True):
         assert value >= 0
         reduced[right, z] -= value
         reduced[left, z] += value * limit[left, right]
@@ -257,7 +255,7 @@ def test_bad_input_is_refused_in_words(how: str) -> None:
 
 @needs_node
 @pytest.mark.parametrize(
-    "change, error, words",
+    ("change", "error", "words"),
     [
         ({"n": 0}, "InputError", "size"),
         ({"m": 40000}, "InputError", "size"),
@@ -377,7 +375,8 @@ ABORT = """async (program) => {
 }"""
 REFUSED = """async (program) => {
   const { solve } = await import("/client/solve.js");
-  return await solve(program).then(() => "taken", (error) => error.constructor.name + ": " + error.message);
+  const said = (error) => error.constructor.name + ": " + error.message;
+  return await solve(program).then(() => "taken", said);
 }"""
 
 
@@ -408,7 +407,7 @@ def test_chromium_finds_the_loss_of_the_native_library(browser: Any) -> None:
 @pytest.mark.xdist_group("heavy")
 @needs_chromium
 @pytest.mark.parametrize(
-    "isolated, expected", [(True, [True, "asked", 3600]), (False, [False, "AbortError", 0])]
+    ("isolated", "expected"), [(True, [True, "asked", 3600]), (False, [False, "AbortError", 0])]
 )
 def test_an_aborted_solve_in_chromium(browser: Any, isolated: bool, expected: list[Any]) -> None:
     """With shared memory there is a mechanism; without it, the worker is terminated."""
