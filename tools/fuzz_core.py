@@ -1,7 +1,7 @@
 """Call the functions of the compiled core with wrong input, for some seconds: `make core-fuzz`.
 
-`core/fuzz.c` makes the input, from seeds that are counted up. It is built with sanitizers. A finding
-is printed with the seed that gives it again: `tools/fuzz_core.py --seed SEED --seconds 0`.
+`core/fuzz.c` makes the input, from seeds that are counted up. It is built with sanitizers. A
+finding is printed with the seed that gives it again: `tools/fuzz_core.py --seed SEED --seconds 0`.
 """
 
 from __future__ import annotations

@@ -107,16 +107,39 @@ def _pe(content: bytes) -> Iterator[str]:
 
 def _wasm(content: bytes) -> Iterator[str]:
     """Yield the names of the section of exports."""
+    count, at = _leb(content, _wasm_section(content, 7))
+    for _ in range(count):
+        length, at = _leb(content, at)
+        yield content[at : at + length].decode("utf-8")
+        _, at = _leb(content, at + length + 1)
+
+
+def _wasm_section(content: bytes, number: int) -> int:
+    """Return where a section of a WebAssembly module begins."""
     at = 8
     while at < len(content):
         section, (size, start) = content[at], _leb(content, at + 1)
-        if section == 7:
-            count, place = _leb(content, start)
-            for _ in range(count):
-                length, place = _leb(content, place)
-                yield content[place : place + length].decode("utf-8")
-                _, place = _leb(content, place + length + 1)
+        if section == number:
+            return start
         at = start + size
+    raise ValueError(f"the module has no section {number}")
+
+
+def wasm_imports(content: bytes) -> set[str]:
+    """Return the names of the functions that a WebAssembly module imports, as module.name."""
+    count, at = _leb(content, _wasm_section(content, 2))
+    found = set()
+    for _ in range(count):
+        words = []
+        for _ in range(2):
+            length, at = _leb(content, at)
+            words.append(content[at : at + length].decode("utf-8"))
+            at += length
+        if content[at] != 0:
+            raise ValueError(f"{'.'.join(words)} is not a function")
+        _, at = _leb(content, at + 1)
+        found.add(".".join(words))
+    return found
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ TESTS = ("tests/test_core_build.py", "tests/test_structured.py", "tests/test_rel
          "tests/test_repair.py")  # fmt: skip
 UNITS = ("method.c", "checks.c", "dispatch.c")
 _FLAGS = (
-    "-std=gnu11", "-O1", "-g", "-fno-omit-frame-pointer", "-w",
+    "-std=gnu11", "-O1", "-g", "-fno-omit-frame-pointer", "-w", "-Wno-psabi",
     # memcpy of no bytes may have a null pointer: every C library allows it, and C2y does.
     "-fno-sanitize=nonnull-attribute", "-fno-sanitize-recover=all",
 )  # fmt: skip

@@ -48,6 +48,7 @@ class Status(IntEnum):
     NO_MEMORY = 4
     BAD_STATE = 5
     COMMUNICATION = 6
+    OUT_OF_TIME = 7
 
 
 class Stopped(IntEnum):
@@ -134,6 +135,10 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wi_result_free": (None, (POINTER(Result),)),
     "wi_leaves": (c_int32, (c_int32, c_int32, c_int32)),
     "wi_parts": (c_int32, (c_void_p, c_void_p)),
+    "wi_spanner": (
+        c_int32,
+        (c_int32, c_void_p, c_double, c_double, c_void_p, POINTER(c_int64), c_void_p),
+    ),
     "wi_reduce": (c_int32, (c_int32, c_int32, POINTER(c_void_p), c_int64, c_int64, c_void_p)),
     "wi_worst_ratios": (None, (*_ROWS, c_void_p)),
     "wi_first_broken": (None, (*_ROWS, c_void_p, c_void_p)),
@@ -169,14 +174,18 @@ def library_path() -> Path:
 
 @cache
 def library() -> ctypes.CDLL:
-    """Return the compiled core, with the types of all functions declared.
+    """Return the compiled core of the package, with the types of all functions declared.
 
     Raises
     ------
     CoreError
         If the library is missing, has another version or needs a newer processor.
     """
-    path = library_path()
+    return load(library_path())
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Load a library, check its version and declare the types of all functions."""
     if not path.is_file():
         raise CoreError(
             f"the compiled core is missing: reinstall whereish, or run `make core` (there is no "
