@@ -223,6 +223,28 @@ static void try_checks(void) {
     for (int x = 0; x < n; x++) REQUIRE(worst[x] < 0 || (x >= low && x < high));
 }
 
+/* A spanner of any numbers has indices of places; one of a metric keeps its promise. */
+static void try_spanner(void) {
+    const int n = 1 + below(MOST);
+    double metric[MOST * MOST], paths[MOST * MOST], east[MOST], north[MOST];
+    int32_t edges[MOST * MOST];
+    int64_t filled = 0;
+    for (int x = 0; x < n; x++) east[x] = below(9), north[x] = uniform();
+    for (int x = 0; x < n; x++)
+        for (int y = 0; y < n; y++) metric[x * n + y] = hypot(east[x] - east[y], north[x] - north[y]);
+    const int spoilt = spoil(metric, (int64_t)n * n);
+    const double stretch = one_in(6) ? strange_number() : 1.0 + uniform();
+    const double limit = one_in(10) ? strange_number() : 1.0;
+    const int32_t given = one_in(20) ? strange_size() : n;
+    const int status = wi_spanner(given, metric, stretch, limit, edges, &filled, paths);
+    REQUIRE(status >= WI_OK && status <= WI_OUT_OF_TIME);
+    if (status != WI_OK) return;
+    REQUIRE(filled >= 0 && filled <= (int64_t)n * (n - 1) / 2);
+    for (int64_t a = 0; a < 2 * filled; a++) REQUIRE(edges[a] >= 0 && edges[a] < n);
+    for (int a = 0; a < n * n && !spoilt && isfinite(stretch); a++)
+        REQUIRE(paths[a] <= stretch * metric[a] * (1 + 1e-12));
+}
+
 int main(int count, char **words) {
     if (count != 3) return fprintf(stderr, "usage: fuzz FIRST_SEED SECONDS\n"), 2;
     const double seconds = atof(words[2]);
@@ -236,6 +258,7 @@ int main(int count, char **words) {
         for (int a = 0; a < 8; a++) next();
         try_program();
         try_checks();
+        try_spanner();
         seed_now++, tried++;
     } while (difftime(time(NULL), begun) < seconds);
     return printf("%llu inputs, nothing found\n", (unsigned long long)tried), 0;

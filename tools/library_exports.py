@@ -89,7 +89,7 @@ def _pe(content: bytes) -> Iterator[str]:
     (count,) = struct.unpack_from("<H", content, header + 6)
     (optional,) = struct.unpack_from("<H", content, header + 20)
     (directory,) = struct.unpack_from("<I", content, header + 24 + 112)
-    sections = [
+    sections: list[tuple[int, ...]] = [
         struct.unpack_from("<IIII", content, header + 24 + optional + 40 * k + 8)
         for k in range(count)
     ]
