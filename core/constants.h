@@ -27,7 +27,7 @@
 
 /* Outputs in use. */
 #define DYING 1e-4        /* an output whose column is below this everywhere is merged, ... */
-#define DYING_GAP 1.5     /* ... or below this multiple of the gap, ... */
+#define DYING_GAP 1.5     /* ... or, in large programs, below this multiple of the gap, ... */
 #define DYING_MOST 1e-2   /* ... if that is not above this */
 #define ALL_OUTPUTS 12    /* so few outputs are all in use */
 #define NEW_COLUMN 0.01   /* the largest entry of a column that joins */

@@ -211,7 +211,7 @@ static int begin(solve_t *s) {
 static int merge_dying(solve_t *s) {
     int n = s->n, dying = 0, gone = 0;
     double gap = s->mu * (double)s->rows / s->loss;
-    double limit = larger(smaller(DYING_GAP * gap, DYING_MOST), DYING);
+    double limit = n < LARGE ? DYING : larger(smaller(DYING_GAP * gap, DYING_MOST), DYING);
     for (int a = 0; a < s->in_use; a++) dying += s->largest[a] < limit && !s->kept[s->used[a]];
     if (!dying || dying == s->in_use) return 0;
     double *columns = NEW(double, (double)dying * n);
