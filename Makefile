@@ -74,14 +74,15 @@ sbom: $(READY)
 	$(BIN)/python tools/sbom.py
 
 clean:
-	rm -rf $(VENV) demo whereish-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist src/whereish/service/page/vendor src/whereish/_core
+	rm -rf $(VENV) demo whereish-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist src/whereish/service/page/vendor src/whereish/_core clients/js/dist
 
 $(CORE): core/build.py $(wildcard core/*.c core/*.h) | $(BASE)
 	$(BIN)/python core/build.py native
 	touch $@
 
 # The page's libraries come from npm. Building the package does the same.
-$(PAGE): hatch_build.py src/whereish/service/page/vendor.sha256 src/whereish/service/page/package-lock.json clients/js/whereish.js $(wildcard clients/js/whereish/*.js) | $(READY)
+$(PAGE): hatch_build.py src/whereish/service/page/vendor.sha256 src/whereish/service/page/package-lock.json clients/js/whereish.js \
+		$(wildcard clients/js/whereish/*.js clients/js/solve*.js clients/js/solve/*.js core/*.c core/*.h) core/build.py | $(READY)
 	$(BIN)/python hatch_build.py
 	touch $@
 

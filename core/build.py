@@ -1,8 +1,9 @@
 """Build the compiled core with the C compiler of the package ziglang: a module, and a script.
 
-``python core/build.py`` builds the library of this machine and the WebAssembly module into the
-package, ``src/whereish/_core``, unless they are there already. The build hook of the package does
-the same. ``build(target)`` also compiles for other platforms: ziglang brings their C libraries.
+``python core/build.py`` builds the library of this machine into the package,
+``src/whereish/_core``, and the WebAssembly module into the JavaScript client, ``clients/js/dist``,
+unless they are there already. The build hook of the package does the same. ``build(target)`` also
+compiles for other platforms: ziglang brings their C libraries.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 
 CORE = Path(__file__).resolve().parent
 PACKAGE = CORE.parent / "src" / "whereish" / "_core"
+CLIENT = CORE.parent / "clients" / "js" / "dist"  # where clients/js/solve.js looks for the module
 # Compiled for each instruction set, with their options. method.c includes the other files.
 UNITS = {
     "method.c": "-ffp-contract=fast",
@@ -196,6 +198,8 @@ def _compile(target: Target, fresh: Path, cache: Path) -> Path:
         else:
             simd = ["-mcpu=generic+simd128"] if target.is_wasm else []
             jobs[f"{unit}.o"] = [unit, option, *simd]
+    if target.is_wasm:
+        jobs["wasm.c.o"] = ["wasm.c", "-mcpu=generic+simd128"]
 
     def compile_one(job: tuple[str, list[str]]) -> None:
         name, (source, *options) = job
@@ -249,7 +253,7 @@ def main() -> int:
     """Build the library of this machine and the WebAssembly module; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("targets", nargs="*", help="native, wasm, or one of " + ", ".join(TARGETS))
-    parser.add_argument("--folder", type=Path, default=PACKAGE, help="where to put the libraries")
+    parser.add_argument("--folder", type=Path, help="where to put the libraries")
     parser.add_argument(
         "--cache", type=Path, default=cache_folder(),
         help="keep the compiler's own files in this folder (default: $WHEREISH_ZIG_CACHE, or none)",
@@ -259,10 +263,11 @@ def main() -> int:
     if unknown := set(asked.targets) - named.keys():
         parser.error(f"{min(unknown)} is not a target; targets are {', '.join(named)}")
     for name in asked.targets or ("native", "wasm"):
-        begun, file = time.perf_counter(), asked.folder / named[name].library
+        target = named[name]
+        folder = asked.folder or (CLIENT if target.is_wasm else PACKAGE)
+        begun, file = time.perf_counter(), folder / target.library
         try:
-            cache = asked.cache and asked.cache.absolute()
-            done = build(named[name], asked.folder, cache)
+            done = build(target, folder, asked.cache and asked.cache.absolute())
         except CoreError as wrong:
             sys.stderr.write(f"whereish: {wrong}\n")
             return 1

@@ -19,6 +19,13 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
     """Serves folders by the first part of a path and an empty page for all else; says nothing."""
 
     folders: Mapping[str, Path]
+    isolated: bool  # from other origins, so that pages may share memory with their workers
+
+    def end_headers(self) -> None:
+        if self.isolated:
+            self.send_header("cross-origin-opener-policy", "same-origin")
+            self.send_header("cross-origin-embedder-policy", "require-corp")
+        super().end_headers()
 
     def translate_path(self, path: str) -> str:
         first, _, rest = path.lstrip("/").partition("/")
@@ -38,9 +45,10 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def site(**folders: Path) -> Iterator[str]:
+def site(*, isolated: bool = False, **folders: Path) -> Iterator[str]:
     """Serve the client as /client/ and these folders by their names; yield the address."""
-    handler = type("Site", (_Quiet,), {"folders": {"client": CLIENT, **folders}})
+    served = {"folders": {"client": CLIENT, **folders}, "isolated": isolated}
+    handler = type("Site", (_Quiet,), served)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -59,13 +59,13 @@ def test_the_library_exports_the_header_and_nothing_else(build: ModuleType) -> N
     assert set(build.exports()) == declared() == set(compiled.FUNCTIONS)
 
 
-def test_the_web_module_exports_the_header_and_needs_a_clock_only(build: ModuleType) -> None:
-    if not (FOLDER / build.WASM.library).exists():
+def test_the_web_module_exports_the_header_and_needs_clock_and_progress(build: ModuleType) -> None:
+    if not (build.CLIENT / build.WASM.library).exists():
         pytest.skip("the WebAssembly module is not built: make core")
-    content = (FOLDER / build.WASM.library).read_bytes()
+    content = (build.CLIENT / build.WASM.library).read_bytes()
     reader = load("tools/library_exports.py")
     assert reader.exported_names(content) >= declared() | {"malloc", "free", "memory"}
-    assert reader.wasm_imports(content) == {"env.now"}
+    assert reader.wasm_imports(content) == {"env.now", "env.progress"}
 
 
 def structures() -> dict[str, type[ctypes.Structure]]:
@@ -369,7 +369,7 @@ const [file, asked] = process.argv.slice(2);
 const { n, m, matrix, factors } = JSON.parse(asked);
 const module = new WebAssembly.Module(readFileSync(file));
 const now = () => performance.now() / 1000;
-const core = new WebAssembly.Instance(module, { env: { now } }).exports;
+const core = new WebAssembly.Instance(module, { env: { now, progress() {} } }).exports;
 core._initialize();
 const put = (numbers) => {
   const at = core.malloc(8 * numbers.length);
@@ -387,14 +387,14 @@ console.log(JSON.stringify({ found, name, version: core.wi_version() }));
 
 @pytest.mark.skipif(NODE is None, reason="node is missing")
 def test_the_web_module_computes_the_same_bits(build: ModuleType, tmp_path: Path) -> None:
-    if not (FOLDER / build.WASM.library).exists():
+    if not (build.CLIENT / build.WASM.library).exists():
         pytest.skip("the WebAssembly module is not built: make core")
     n, m = 11, 19
     matrix, factors = some_matrix(n, m, False), 1 + np.random.default_rng(0).random((n, n))
     script = tmp_path / "run.mjs"
     script.write_text(_IN_NODE)
     asked = {"n": n, "m": m, "matrix": matrix.ravel().tolist(), "factors": factors.ravel().tolist()}
-    command = [str(NODE), str(script), str(FOLDER / build.WASM.library), json.dumps(asked)]
+    command = [str(NODE), str(script), str(build.CLIENT / build.WASM.library), json.dumps(asked)]
     done = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     assert (done["name"], done["version"]) == ("wasm", compiled.VERSION)
     native = np.empty((n, n))

@@ -29,3 +29,10 @@ export class BudgetError extends Error {
     super(message);
   }
 }
+
+/** The solver ended without a result: no memory, or an internal error. */
+export class SolveError extends Error {
+  constructor(message) {
+    super(message);
+  }
+}
