@@ -433,7 +433,7 @@ def _share(program: Program, result: Result) -> Share:
 def _array(pointer: Any, count: int) -> NDArray[Any]:
     """Return the numbers at an address, without a copy."""
     if count == 0:
-        return np.empty(0, np.ctypeslib.as_ctypes_type(np.float64))
+        return np.empty(0, pointer._type_)
     return np.ctypeslib.as_array(pointer, (count,))
 
 
