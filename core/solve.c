@@ -127,12 +127,13 @@ static int proof_of_block(const block_t *s, const double *multiplier, proof_t *p
 
 /* Memory of a thread for blocks of so many rows. */
 static int scratch_rows(scratch_t *own, int n, int64_t rows) {
-    if (rows <= own->room) return 0;
+    if (own->links && rows <= own->room) return 0;
     rows += rows / 4;
     free(own->multiplier), free(own->links);
     own->multiplier = NEW(double, rows), own->links = NEW(int32_t, rows + n);
-    own->room = own->multiplier && own->links ? rows : 0;
-    return own->room ? 0 : -1;
+    int failed = !own->multiplier || !own->links;
+    own->room = failed ? 0 : rows;
+    return failed ? -1 : 0;
 }
 
 static int is_stopped(solve_t *s) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable
@@ -49,6 +50,7 @@ class Group:
     reduce: Reduce = reduce_members
     tolerance: float = 1e-6
     stopping: dict[int, int] = field(default_factory=dict)  # member: after so many all-reduces
+    half_way: int = 0  # the step in which the first member is asked to stop
     resumed: list[int] = field(default_factory=list)  # iterations
     reduces: int = 0
     _states: list[bytes | None] = field(default_factory=list, repr=False)
@@ -77,6 +79,7 @@ class Group:
         wrong: list[BaseException] = []
         states: dict[int, dict[int, bytes]] = {}
         meaning: list[tuple[int, int]] = [(0, 0)]
+        steps = [0] * self.members
 
         def reduce_all() -> None:
             self.reduces += 1
@@ -97,6 +100,9 @@ class Group:
                 buffers[number], meaning[0] = data.copy(), (sums, maxima)
                 barrier.wait()
                 data[: sums + maxima] = answer[0]
+                if (sums, maxima) == (0, 2):  # all have agreed to go on, with the next step
+                    steps[number] += 1
+                    stop[0] |= number == 0 and steps[number] == self.half_way
 
             def checkpoint(state: bytes, iteration: int) -> None:
                 states.setdefault(iteration, {})[number] = state
@@ -194,7 +200,7 @@ def test_those_solves_take_outputs_in_and_give_them_up() -> None:
     for seed in INSTANCES:
         seen: list[Progress] = []
         solve_on(*instance(seed), progress=seen.append)
-        for before, now in zip(seen, seen[1:], strict=False):
+        for before, now in itertools.pairwise(seen):
             joined += now.outputs > before.outputs
             merged += now.outputs < before.outputs
             restored += now.gap > 10 * before.gap > 0
@@ -233,6 +239,14 @@ def test_a_member_that_is_asked_to_stop_stops_all() -> None:
         assert group.reduces < whole.reduces
         assert np.abs(found.matrix.sum(axis=1) - 1).max() < 1e-9
         assert found.gap > 1e-6
+
+
+@pytest.mark.parametrize("step", [1, 2, 5, 9])
+def test_a_step_under_way_is_given_up(step: int) -> None:
+    """Asked after all have agreed to take a step, they do not finish it: it may take long."""
+    found = Group(*instance(1), 3, half_way=step).solve()
+    assert (found.stopped, found.iterations) == ("asked", step - 1)
+    assert np.abs(found.matrix.sum(axis=1) - 1).max() < 1e-9
 
 
 def test_an_error_of_the_network_is_raised() -> None:
