@@ -115,7 +115,7 @@ end:
     return failed;
 }
 
-/* Pairs by their left place. */
+/* Pairs by their left place; return a wi_status. */
 static int fill_pairs(wi_program *p, const int32_t *pairs, const double *exponents,
                       const int32_t *rank) {
     pairs_t *to = &p->pairs;
@@ -129,7 +129,7 @@ static int fill_pairs(wi_program *p, const int32_t *pairs, const double *exponen
     p->first = NEW(int64_t, p->firsts), p->first_left = NEW(int32_t, p->firsts);
     if (!filled || !to->start || !to->right || !to->decay || !to->near || !p->decay_of ||
         !p->first || !p->first_left)
-        return free(filled), -1;
+        return free(filled), WI_NO_MEMORY;
     for (int64_t e = 0; e < p->edges && !to->dense; e++)
         to->start[rank[pairs[2 * e]] + 1]++, to->start[rank[pairs[2 * e + 1]] + 1]++;
     for (int64_t x = 0; x < n; x++) {
@@ -142,7 +142,8 @@ static int fill_pairs(wi_program *p, const int32_t *pairs, const double *exponen
         for (int64_t e = 0; e < p->edges; e++) {
             int i = rank[pairs[2 * e + side]], j = rank[pairs[2 * e + 1 - side]];
             int64_t at = to->dense ? i * n + j : filled[i]++;
-            double decay = exp(-exponents[e]);
+            double decay = exp(-exponents[e]); /* not 0, see LARGEST_EXPONENT */
+            if (p->decay_of[(int64_t)i * p->n + j] != 0.0) return free(filled), WI_BAD_INDEX;
             to->right[at] = j, to->decay[at] = decay;
             to->near[at] = 1.0 - NEAR * (1.0 - decay * decay);
             p->decay_of[(int64_t)i * p->n + j] = decay;
@@ -283,6 +284,7 @@ int32_t WI_EXPORT(wi_program_new)(int32_t n, int32_t m, int64_t edges, const dou
     if (check_numbers(loss, (int64_t)n * m, 0) || check_numbers(exponents, edges, 1) ||
         check_numbers(reach, (int64_t)n * n, 1))
         return WI_BAD_NUMBER;
+    int status;
     wi_program *p = NEW(wi_program, 1);
     int32_t *rank = NEW(int32_t, n);
     double *cut = NEW(double, edges);
@@ -298,16 +300,19 @@ int32_t WI_EXPORT(wi_program_new)(int32_t n, int32_t m, int64_t edges, const dou
         rank[p->order[x]] = x;
         memcpy(p->loss + (int64_t)x * m, loss + (int64_t)p->order[x] * m, sizeof(double) * (size_t)m);
     }
-    if (fill_pairs(p, pairs, cut, rank) || fill_start(p, loss, reach) ||
-        shortest_paths(p, pairs, cut, rank) || tight_constraints(p))
+    status = fill_pairs(p, pairs, cut, rank);
+    if (status) goto refused;
+    if (fill_start(p, loss, reach) || shortest_paths(p, pairs, cut, rank) || tight_constraints(p))
         goto no_memory;
     free(rank), free(cut);
     *program = p;
     return WI_OK;
 no_memory:
+    status = WI_NO_MEMORY;
+refused:
     free(rank), free(cut);
     WI_EXPORT(wi_program_free)(p);
-    return WI_NO_MEMORY;
+    return status;
 }
 
 void WI_EXPORT(wi_program_order)(const wi_program *p, int32_t *order, uint8_t *first) {

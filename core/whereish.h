@@ -29,7 +29,7 @@ extern "C" {
 typedef enum {
     WI_OK = 0,
     WI_BAD_SIZE = 1,   /* a size is zero, negative or too large */
-    WI_BAD_INDEX = 2,  /* a pair names a place that does not exist, or one place twice */
+    WI_BAD_INDEX = 2,  /* a pair names a place that does not exist, one place twice, or comes twice */
     WI_BAD_NUMBER = 3, /* a number is NaN, infinite or negative */
     WI_NO_MEMORY = 4,
     WI_BAD_STATE = 5,      /* a checkpoint that does not belong to this program */

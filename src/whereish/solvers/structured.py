@@ -46,7 +46,7 @@ _STOPPED = {
 }
 _REFUSED = {
     Status.BAD_SIZE: "a size of the program is zero or too large",
-    Status.BAD_INDEX: "a pair names a place that does not exist, or one place twice",
+    Status.BAD_INDEX: "a pair names a place that does not exist or one place twice, or comes twice",
     Status.BAD_NUMBER: "a number of the program is negative, infinite or not a number",
     Status.NO_MEMORY: "the program does not fit into the memory",
     Status.BAD_STATE: "the checkpoint does not belong to this program",
