@@ -47,7 +47,8 @@ _STOPPED = {
 _REFUSED = {
     Status.BAD_SIZE: "a size of the program is zero or too large",
     Status.BAD_INDEX: "a pair names a place that does not exist or one place twice, or comes twice",
-    Status.BAD_NUMBER: "a number of the program is negative, infinite or not a number",
+    Status.BAD_NUMBER: "a number of the program is negative, infinite or not a number, or the "
+    "reach does not obey the pairs",
     Status.NO_MEMORY: "the program does not fit into the memory",
     Status.BAD_STATE: "the checkpoint does not belong to this program",
     Status.COMMUNICATION: "the other members of the group cannot be reached",
