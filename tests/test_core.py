@@ -246,7 +246,7 @@ def test_any_program_is_refused_or_solved(
     loss, edges, exponents, reach = arguments
     n = len(loss)
     plausible = (
-        all(bool((0 <= array).all()) for array in (loss, exponents, reach, prior))
+        all(bool((array >= 0).all()) for array in (loss, exponents, reach, prior))
         and bool((loss <= 1e300).all())
         and bool((prior <= 1e300).all())
         and bool(((edges >= 0) & (edges < n)).all())
@@ -600,11 +600,8 @@ class TestSameResult:
 def test_every_epsilon_on_ten_seeds(epsilon: float) -> None:
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        if seed % 2:
-            places = wh.Places.from_xy(rng.uniform(0, 3, (25, 2)))
-        else:
-            places = some.grid(5, 5)
-        prior = some.skewed(25, seed)
+        xy = rng.uniform(0, 3, (25, 2)) if seed % 2 else some.grid(5, 5).xy
+        places, prior = wh.Places.from_xy(xy), some.skewed(25, seed)
         built = wh.optimal(places, prior, epsilon, solver="structured")
         assert wh.tightest_epsilon(built) <= epsilon
         audit_counts(built.counts, Limits(epsilon, places.xy))  # raises if a ratio is broken
