@@ -26,7 +26,9 @@
 #define CLEAN_PASSES 4
 
 /* Outputs in use. */
-#define DYING 1e-4        /* an output whose column is below this everywhere is merged */
+#define DYING 1e-4        /* an output whose column is below this everywhere is merged, ... */
+#define DYING_GAP 1.5     /* ... or below this multiple of the gap, ... */
+#define DYING_MOST 1e-2   /* ... if that is not above this */
 #define ALL_OUTPUTS 12    /* so few outputs are all in use */
 #define NEW_COLUMN 0.01   /* the largest entry of a column that joins */
 #define STAGE_SMALL {1e-2}       /* gaps at which outputs left out are priced on the way: */

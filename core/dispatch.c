@@ -47,6 +47,10 @@ const char *wi_instruction_set(void) {
     F(int32_t, wi_leaves, (int32_t parts, int32_t members, int32_t member),                        \
       (parts, members, member))                                                                    \
     F(int32_t, wi_parts, (const wi_program *program, const double *prior), (program, prior))       \
+    F(int32_t, wi_spanner,                                                                         \
+      (int32_t n, const double *metric, double stretch, double time_limit_s, int32_t *edges,       \
+       int64_t *count, double *paths),                                                             \
+      (n, metric, stretch, time_limit_s, edges, count, paths))                                     \
     F(int32_t, wi_reduce,                                                                          \
       (int32_t parts, int32_t members, const double *const *data, int64_t sums, int64_t maxima,    \
        double *reduced),                                                                           \

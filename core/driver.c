@@ -210,7 +210,9 @@ static int begin(solve_t *s) {
 /* Merge the outputs that are dying into others: their blocks break down first. */
 static int merge_dying(solve_t *s) {
     int n = s->n, dying = 0, gone = 0;
-    for (int a = 0; a < s->in_use; a++) dying += s->largest[a] < DYING && !s->kept[s->used[a]];
+    double gap = s->mu * (double)s->rows / s->loss;
+    double limit = larger(smaller(DYING_GAP * gap, DYING_MOST), DYING);
+    for (int a = 0; a < s->in_use; a++) dying += s->largest[a] < limit && !s->kept[s->used[a]];
     if (!dying || dying == s->in_use) return 0;
     double *columns = NEW(double, (double)dying * n);
     uint8_t *leaves_use = NEW(uint8_t, s->m);
@@ -219,7 +221,7 @@ static int merge_dying(solve_t *s) {
         return s->failed = WI_NO_MEMORY;
     }
     for (int a = 0; a < s->in_use; a++) {
-        if (!(s->largest[a] < DYING) || s->kept[s->used[a]]) continue;
+        if (!(s->largest[a] < limit) || s->kept[s->used[a]]) continue;
         leaves_use[s->used[a]] = 1;
         for (int z = 0; z < s->count; z++)
             if (s->blocks[z]->output == s->used[a])

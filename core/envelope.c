@@ -114,9 +114,35 @@ static void panel_up(double *out, const double *factors, const double *rows, int
                      int vectors) {
     tiles(out, factors, 1, WIDTH, rows, count, PANEL, vectors);
 }
+/* The same for one row: even and odd rows are summed apart, so that additions overlap. */
+INLINE void row_tile(double *out, const double *factors, const double *rows, int64_t count,
+                     const int vectors) {
+    vec even[TILE], odd[TILE];
+#pragma clang loop unroll(full)
+    for (int c = 0; c < vectors; c++) even[c] = load(out + c * LANES), odd[c] = (vec){0};
+    int64_t k = 0;
+    for (; k + 1 < count; k += 2) {
+#pragma clang loop unroll(full)
+        for (int c = 0; c < vectors; c++) {
+            even[c] -= factors[k] * load(rows + k * WIDTH + c * LANES);
+            odd[c] -= factors[k + 1] * load(rows + (k + 1) * WIDTH + c * LANES);
+        }
+    }
+    for (; k < count; k++)
+#pragma clang loop unroll(full)
+        for (int c = 0; c < vectors; c++)
+            even[c] -= factors[k] * load(rows + k * WIDTH + c * LANES);
+#pragma clang loop unroll(full)
+    for (int c = 0; c < vectors; c++) store(out + c * LANES, even[c] + odd[c]);
+}
+
 static void one_row(double *out, const double *factors, const double *rows, int64_t count,
                     int vectors) {
-    tiles(out, factors, 1, 0, rows, count, 1, vectors);
+    int c = 0;
+    if (count <= 0) return;
+    for (; c + TILE <= vectors; c += TILE)
+        row_tile(out + c * LANES, factors, rows + c * LANES, count, TILE);
+    for (; c < vectors; c++) row_tile(out + c * LANES, factors, rows + c * LANES, count, 1);
 }
 
 INLINE void subtract(double *out, double factor, const double *row, int vectors) {

@@ -10,6 +10,7 @@
 #include "envelope.c"
 #include "block.c"
 #include "program.c"
+#include "spanner.c"
 #include "communicator.c"
 #include "solve.c"
 #include "step.c"

@@ -34,6 +34,7 @@ typedef enum {
     WI_NO_MEMORY = 4,
     WI_BAD_STATE = 5,      /* a checkpoint that does not belong to this program */
     WI_COMMUNICATION = 6,  /* the all-reduce of a member failed */
+    WI_OUT_OF_TIME = 7,    /* the time limit has passed, and there is no result */
 } wi_status;
 
 typedef enum {
@@ -58,6 +59,12 @@ WI_PUBLIC int32_t wi_program_new(int32_t n, int32_t m, int64_t edges, const doub
                                  const int32_t *pairs, const double *exponents,
                                  const double *reach, wi_program **program);
 WI_PUBLIC void wi_program_free(wi_program *program);
+
+/* Build the greedy spanner of a metric (n, n): `edges` has room for n (n - 1) / 2 pairs, of which
+ * `count` are filled; `paths` (n, n) are the shortest paths along them, none of them longer than
+ * `stretch` times the metric. */
+WI_PUBLIC int32_t wi_spanner(int32_t n, const double *metric, double stretch, double time_limit_s,
+                             int32_t *edges, int64_t *count, double *paths);
 
 typedef struct {
     int32_t iteration;

@@ -46,6 +46,7 @@ class Status(IntEnum):
     NO_MEMORY = 4
     BAD_STATE = 5
     COMMUNICATION = 6
+    OUT_OF_TIME = 7
 
 
 class Stopped(IntEnum):
@@ -132,6 +133,10 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wi_result_free": (None, (POINTER(Result),)),
     "wi_leaves": (c_int32, (c_int32, c_int32, c_int32)),
     "wi_parts": (c_int32, (c_void_p, c_void_p)),
+    "wi_spanner": (
+        c_int32,
+        (c_int32, c_void_p, c_double, c_double, c_void_p, POINTER(c_int64), c_void_p),
+    ),
     "wi_reduce": (c_int32, (c_int32, c_int32, POINTER(c_void_p), c_int64, c_int64, c_void_p)),
     "wi_worst_ratios": (None, (*_ROWS, c_void_p)),
     "wi_first_broken": (None, (*_ROWS, c_void_p, c_void_p)),

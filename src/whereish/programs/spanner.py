@@ -6,20 +6,22 @@ private for all pairs (Section 3.3 of the paper).
 
 from __future__ import annotations
 
+import math
+from ctypes import byref, c_int64
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whereish.deadline import Deadline
-from whereish.errors import InputError
+from whereish.compiled import Status, address, library
+from whereish.deadline import Deadline, OutOfTimeError
+from whereish.errors import InputError, SolveError
 from whereish.limits import LARGEST_DILATION
 from whereish.places import Array, Immutable, as_metric, as_number, readonly
 
 # Of three places on a line the longest pair is redundant, but their distances add up only up to
 # rounding. A relative detour this small (0.1 micrometres in a kilometre) counts as none.
 COLLINEAR_TOLERANCE = 1e-10
-_BATCH = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,42 +120,32 @@ def spanner_of(metric: Array, dilation: float, deadline: Deadline) -> Spanner:
     """
     delta = min(check_dilation(dilation), LARGEST_DILATION)
     n = len(metric)
+    distances = np.ascontiguousarray(metric, np.float64)
+    paths, edges = np.empty((n, n)), np.empty((n * (n - 1) // 2, 2), np.int32)
+    count = c_int64()
+    left = math.inf if deadline.seconds is None else deadline.seconds
+    status = library().wi_spanner(
+        n,
+        address(distances, np.float64),
+        delta * (1 + COLLINEAR_TOLERANCE),
+        left,
+        address(edges, np.int32),
+        byref(count),
+        address(paths, np.float64),
+    )
+    if status == Status.OUT_OF_TIME:
+        raise OutOfTimeError("the time allowed was up while the spanner was built")
+    if status != Status.OK:
+        raise SolveError(f"the spanner cannot be built: {Status(status).name.lower()}")
+    kept = edges[: count.value].astype(np.int64)
     row, column = np.triu_indices(n, 1)
-    order = np.argsort(metric[row, column], kind="stable")
-    row, column = row[order], column[order]
-    allowed = metric * (delta * (1 + COLLINEAR_TOLERANCE))
-
-    graph = np.full((n, n), np.inf)  # d_G, the distances along the edges so far
-    np.fill_diagonal(graph, 0.0)
-    kept: list[tuple[int, int]] = []
-    for start in range(0, len(row), _BATCH):
-        rows, columns = row[start : start + _BATCH], column[start : start + _BATCH]
-        candidates = graph[rows, columns] > allowed[rows, columns]
-        for u, v in zip(rows[candidates].tolist(), columns[candidates].tolist(), strict=True):
-            if graph[u, v] > allowed[u, v]:
-                deadline.check("while the spanner was built")
-                kept.append((u, v))
-                _add_edge(graph, u, v, float(metric[u, v]))
-
-    edges = np.array(kept, dtype=np.int64).reshape(-1, 2)
-    stretches = graph[row, column] / metric[row, column]
+    stretches = paths[row, column] / distances[row, column]
     stretch = float(stretches.max(initial=1.0))
     return Spanner(
-        edges=edges,
-        lengths=metric[edges[:, 0], edges[:, 1]],
+        edges=kept,
+        lengths=distances[kept[:, 0], kept[:, 1]],
         requested=delta,
         dilation=min(stretch, delta),
         mean_dilation=float(stretches.mean()) if len(stretches) else 1.0,
         exact_dilation=stretch,
     )
-
-
-def _add_edge(graph: Array, u: int, v: int, length: float) -> None:
-    """Update the shortest-path distances for a new edge."""
-    from_u, from_v = graph[u], graph[v]
-    near_u = np.flatnonzero(from_u + length < from_v)
-    near_v = np.flatnonzero(from_v + length < from_u)
-    through_edge = (from_u[near_u] + length)[:, None] + from_v[near_v]
-    shortest = np.minimum(graph[np.ix_(near_u, near_v)], through_edge)
-    graph[np.ix_(near_u, near_v)] = shortest
-    graph[np.ix_(near_v, near_u)] = shortest.T
