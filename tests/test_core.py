@@ -200,6 +200,38 @@ class TestBorder:
             assert told == Status.BAD_SIZE
         assert core.wi_leaves(16, 0, 0) == core.wi_leaves(0, 1, 0) == core.wi_leaves(16, 2, 2) == 0
 
+    def test_a_spanner(self) -> None:
+        """No room is written past: the last word of each array stays what it was."""
+        core, n, count = library(), 6, ctypes.c_int64(-1)
+        xy = np.random.default_rng(0).uniform(0, 1, (n, 2))
+        metric = np.linalg.norm(xy[:, None] - xy[None], axis=2)
+
+        def call(n: int, metric: some.Floats, stretch: float, limit: float) -> int:
+            edges, paths = np.full((16, 2), -7, np.int32), np.full(37, -7.0)
+            told: int = core.wi_spanner(
+                n, address(metric, np.float64), stretch, limit, address(edges, np.int32),
+                ctypes.byref(count), address(paths, np.float64),
+            )  # fmt: skip
+            assert (edges[15] == -7).all()
+            assert paths[36] == -7
+            return told
+
+        assert call(n, metric, 1.0, np.inf) == Status.OK
+        assert n - 1 <= count.value <= 15
+        assert call(1, metric, 1.0, np.inf) == Status.OK
+        assert count.value == 0
+        assert call(n, metric, np.inf, np.inf) == Status.OK
+        for size in (0, -1, 30001, 2**31 - 1):
+            assert call(size, metric, 1.0, np.inf) == Status.BAD_SIZE
+        for stretch in (0.9, -1.0, np.nan):
+            assert call(n, metric, stretch, np.inf) == Status.BAD_SIZE
+        for limit in (-1.0, np.nan):
+            assert call(n, metric, 1.0, limit) == Status.OUT_OF_TIME
+        for wrong in (np.nan, -1.0):
+            broken = metric.copy()
+            broken[2, 3] = wrong
+            assert call(n, broken, 1.0, np.inf) == Status.BAD_NUMBER
+
     @pytest.mark.parametrize(("parts", "members"), [(0, 1), (65, 1), (16, 17), (-1, 1), (16, 0)])
     def test_a_reduction(self, parts: int, members: int) -> None:
         core, out = library(), np.zeros(1)
