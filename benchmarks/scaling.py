@@ -10,6 +10,7 @@ to end; what a user costs and what a block costs, and the model through those po
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import shutil
 import sys
@@ -27,9 +28,9 @@ from whereish.batch import open_engine, open_output, run_batch
 from whereish.distributed import ray_solver
 from whereish.distributed.cluster import join_cluster, leave_cluster
 from whereish.format import mechanism_bytes
+from whereish.limits import TOLERANCE
 from whereish.profiles import People, write_profiles
-from whereish.solvers import Structured, prepare, solve_on
-from whereish.solvers.structured import partition
+from whereish.solvers import Program, Progress, Structured, solve_on
 from whereish.spec import BuildOptions
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -150,6 +151,16 @@ def three_ways(users: int, address: str, folder: Path) -> list[Row]:
     return rows
 
 
+def program_of(n: int) -> tuple[Program, Any]:
+    """Return the program of a grid, and a prior as skewed as people's."""
+    prior = np.random.default_rng(0).gamma(0.3, size=n)
+    distances = wh.euclidean(grid(n))
+    spanner = wh.greedy_spanner(distances, 1.0)
+    exponents = EPSILON * spanner.lengths
+    program = Program(distances, spanner.edges, exponents, EPSILON * distances)
+    return program, prior / prior.sum()
+
+
 def ticking(ticks: list[float]) -> Callable[[object], None]:
     return lambda _: ticks.append(time.perf_counter())
 
@@ -159,34 +170,30 @@ def one_solve(n: int, address: str, limit: float | None = None) -> list[Row]:
 
     With a limit it is about the seconds of a step only.
     """
-    prior = np.random.default_rng(0).gamma(0.3, size=n)
-    prior /= prior.sum()
-    distances = wh.euclidean(grid(n))
-    spanner = wh.greedy_spanner(distances, 1.0)
-    ground = prepare(distances, spanner.edges, EPSILON * spanner.lengths, EPSILON * distances)
-    solve_on(ground, prior, 0.1)
+    program, prior = program_of(n)
     join_cluster(address)
-    moved: list[ray_solver.Moved] = []
-    team: Any = ray_solver.RayTeam
-    begin = team.__init__
+    groups: list[ray_solver.Moved] = []
+    group: Any = ray_solver._Group
+    begin = group.__init__
 
-    def watched(self: ray_solver.RayTeam, *arguments: Any) -> None:
+    def watched(self: Any, *arguments: Any) -> None:
         begin(self, *arguments)
-        moved.append(self.moved)
+        groups.append(self.moved)
 
-    team.__init__ = watched
+    def solve(where: str, ticks: list[float]) -> Structured:
+        more = {"time_limit_s": limit, "progress": ticking(ticks)}
+        if where == "two members":
+            return ray_solver.solve_on_cluster(address, program, prior, TOLERANCE, **more)
+        return solve_on(program, prior, threads=1 if where == "one thread" else 2, **more)
+
+    group.__init__ = watched
     rows: list[Row] = []
     first: Structured | None = None
-    ways: list[tuple[str, Row]] = [
-        ("one thread", {"threads": 1}),
-        ("two threads", {"threads": 2}),
-        ("two Ray workers", {"threads": 1, "cluster": address}),
-    ]
-    for name, where in ways:
+    for name in ("one thread", "two threads", "two members"):
         best: Row = {"step_s": np.inf}
         for _ in range(2 if limit is None else 1):
             ticks: list[float] = []
-            found = solve_on(ground, prior, progress=ticking(ticks), time_limit_s=limit, **where)
+            found = solve(name, ticks)
             first = first or found
             row = {
                 "where": name,
@@ -197,23 +204,23 @@ def one_solve(n: int, address: str, limit: float | None = None) -> list[Row]:
                 "equal": bool((found.matrix == first.matrix).all()),
                 "loss_differs_by": abs(found.loss - first.loss),
                 "moved_mb": found.moved_bytes / 1e6,
+                "moved_mb_a_step": found.moved_bytes / 1e6 / max(found.iterations, 1),
             }
             best = min(best, row, key=lambda one: one["step_s"])
         rows.append(best)
         print(
             f"{n} places, {name}: {best['seconds']:.1f} s, {best['steps']} steps of "
-            f"{1000 * best['step_s']:.0f} ms, {best['moved_mb']:.0f} MB moved, loss differs by "
-            f"{best['loss_differs_by']:.1e}",
+            f"{1000 * best['step_s']:.0f} ms, {best['moved_mb_a_step']:.2f} MB moved a step, "
+            f"{'equal' if best['equal'] else 'DIFFERENT'}",
             file=sys.stderr,
         )
-    last = moved[-1]
+    group.__init__ = begin
+    last = groups[-1]
     rows[-1] |= {
-        "questions_a_step": last.questions / rows[-1]["steps"],
-        "sent_mb": last.sent / 1e6,
-        "received_mb": last.received / 1e6,
-        "kept_mb": last.kept / 1e6,
+        "all_reduces_a_step": last.reduces / rows[-1]["steps"],
+        "sums_mb": last.sums / 1e6,
+        "checkpoints_mb": last.checkpoints / 1e6,
     }
-    team.__init__ = begin
     return rows
 
 
@@ -269,46 +276,24 @@ def costs(folder: Path) -> list[Row]:
     return rows
 
 
-def timed_steps(n: int) -> tuple[Structured, list[tuple[float, int, int]]]:
-    """Solve on one thread; return seconds, blocks and bytes held of each step."""
-    prior = np.random.default_rng(0).gamma(0.3, size=n)
-    distances = wh.euclidean(grid(n))
-    spanner = wh.greedy_spanner(distances, 1.0)
-    ground = prepare(distances, spanner.edges, EPSILON * spanner.lengths, EPSILON * distances)
-    spent: list[tuple[float, int, int]] = []
-    plain: Any = partition.Share
-    factor, advance = plain.factor, plain.advance
-    begun = 0.0
-
-    def begin(self: Any, b: Any) -> Any:
-        nonlocal begun
-        begun = time.perf_counter()
-        return factor(self, b)
-
-    def end(self: Any, *arguments: Any) -> Any:
-        told = advance(self, *arguments)
-        held = sum(array.nbytes for array in self.s[:-1])
-        spent.append((time.perf_counter() - begun, len(self.used), held))
-        return told
-
-    plain.factor, plain.advance = begin, end
-    try:
-        limit = None if n <= 200 else 60.0 if n <= 400 else 150.0
-        return solve_on(ground, prior / prior.sum(), threads=1, time_limit_s=limit), spent
-    finally:
-        plain.factor, plain.advance = factor, advance
-
-
 def blocks(sizes: list[int]) -> list[Row]:
-    """What a block costs in a step, and holds."""
+    """Measure what a block costs in a step, and holds: memory above that of the program."""
     rows = []
     for n in sizes:
-        found, spent = timed_steps(n)
+        program, prior = program_of(n)
+        before, seen = _resident("self"), []
+
+        def note(now: Progress, seen: list[Any] = seen) -> None:
+            seen.append((time.perf_counter(), now.outputs, _resident("self")))
+
+        limit = None if n <= 200 else 60.0 if n <= 400 else 150.0
+        found = solve_on(program, prior, threads=1, time_limit_s=limit, progress=note)
+        steps = [(now - then) / used for (then, used, _), (now, _, _) in itertools.pairwise(seen)]
         rows.append({
             "places": n,
-            "block_step_ms": 1000 * float(np.median([s / count for s, count, _ in spent])),
-            "block_mb": float(np.median([held / count for _, count, held in spent])) / 1e6,
-            "blocks": spent[0][1],
+            "block_step_ms": 1000 * float(np.median(steps)),
+            "block_mb": float(np.median([(held - before) / used for _, used, held in seen])),
+            "blocks": seen[0][1],
             "steps": found.iterations,
         })  # fmt: skip
         print(

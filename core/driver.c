@@ -540,10 +540,11 @@ static proofs_t *merge_proofs(proofs_t *one, proofs_t *more) {
     return one;
 }
 
-static int proofs_finite(const proofs_t *proofs) {
+/* Whether the multipliers prove anything: none is negative, infinite or not a number. */
+static int proofs_hold(const proofs_t *proofs) {
     for (int64_t a = 0; proofs && a < proofs->count; a++)
         for (int64_t r = 0; r < proofs->each[a].count; r++)
-            if (!isfinite(proofs->each[a].value[r])) return 0;
+            if (!(proofs->each[a].value[r] >= 0.0 && proofs->each[a].value[r] <= 1e300)) return 0;
     return 1;
 }
 
@@ -595,10 +596,10 @@ static int price(solve_t *s, double tolerance, int thorough, int final, int32_t 
         count = paid;
     }
     if (final) {
-        double total = 0.0, finite = !proofs_finite(proofs);
+        double total = 0.0, wrong = !proofs_hold(proofs);
         for (int x = 0; x < n; x++) total += low[x];
-        if (reduce(s, NULL, 0, NULL, &finite, 1)) goto end;
-        if (total > s->best_bound && finite == 0.0) {
+        if (reduce(s, NULL, 0, NULL, &wrong, 1)) goto end;
+        if (total > s->best_bound && wrong == 0.0) {
             proofs_free(s->proofs);
             s->best_bound = total, s->proofs = proofs;
             proofs = NULL;
@@ -818,6 +819,22 @@ static wi_result *result_of(solve_t *s, double tolerance) {
     return r;
 }
 
+/* Without any pair nothing is private: every input reports the output that loses least. */
+static void unconstrained(solve_t *s) {
+    s->best_loss = 0.0, s->best_count = 0;
+    for (int x = 0; x < s->n; x++) {
+        int best = 0, at = 0;
+        for (int z = 1; z < s->m; z++)
+            if (s->cost[(int64_t)z * s->n + x] < s->cost[(int64_t)best * s->n + x]) best = z;
+        s->best_loss += s->cost[(int64_t)best * s->n + x];
+        if (s->options.member) continue; /* the first member has it all */
+        while (at < s->best_count && s->best_output[at] != best) at++;
+        if (at == s->best_count) s->best_output[s->best_count++] = best;
+        s->best_column[(int64_t)at * s->n + x] = 1.0;
+    }
+    s->best_bound = s->best_loss, s->stopped = WI_SOLVED;
+}
+
 int32_t WI_EXPORT(wi_solve)(const wi_program *p, const double *prior, const wi_options *options,
                             wi_result **result) {
     if (!p || !prior || !options || !result) return WI_BAD_SIZE;
@@ -834,9 +851,10 @@ int32_t WI_EXPORT(wi_solve)(const wi_program *p, const double *prior, const wi_o
     if (s && members > s->parts) status = WI_BAD_SIZE;
     else if (s) {
         int resumed = options->resume != NULL;
-        if (resumed) s->failed = read_checkpoint(s, options->resume, options->resume_bytes);
+        if (!p->edges) unconstrained(s);
+        else if (resumed) s->failed = read_checkpoint(s, options->resume, options->resume_bytes);
         else if (!begin(s)) update_incumbent(s);
-        if (!s->failed) solve_to(s, options->tolerance, resumed);
+        if (!s->failed && p->edges) solve_to(s, options->tolerance, resumed);
         status = s->failed;
         if (!status && !(*result = result_of(s, options->tolerance))) status = WI_NO_MEMORY;
     }

@@ -115,7 +115,7 @@ end:
     return failed;
 }
 
-/* Pairs by their left place. */
+/* Pairs by their left place; return a wi_status. */
 static int fill_pairs(wi_program *p, const int32_t *pairs, const double *exponents,
                       const int32_t *rank) {
     pairs_t *to = &p->pairs;
@@ -129,7 +129,7 @@ static int fill_pairs(wi_program *p, const int32_t *pairs, const double *exponen
     p->first = NEW(int64_t, p->firsts), p->first_left = NEW(int32_t, p->firsts);
     if (!filled || !to->start || !to->right || !to->decay || !to->near || !p->decay_of ||
         !p->first || !p->first_left)
-        return free(filled), -1;
+        return free(filled), WI_NO_MEMORY;
     for (int64_t e = 0; e < p->edges && !to->dense; e++)
         to->start[rank[pairs[2 * e]] + 1]++, to->start[rank[pairs[2 * e + 1]] + 1]++;
     for (int64_t x = 0; x < n; x++) {
@@ -142,7 +142,8 @@ static int fill_pairs(wi_program *p, const int32_t *pairs, const double *exponen
         for (int64_t e = 0; e < p->edges; e++) {
             int i = rank[pairs[2 * e + side]], j = rank[pairs[2 * e + 1 - side]];
             int64_t at = to->dense ? i * n + j : filled[i]++;
-            double decay = exp(-exponents[e]);
+            double decay = exp(-exponents[e]); /* not 0, see LARGEST_EXPONENT */
+            if (p->decay_of[(int64_t)i * p->n + j] != 0.0) return free(filled), WI_BAD_INDEX;
             to->right[at] = j, to->decay[at] = decay;
             to->near[at] = 1.0 - NEAR * (1.0 - decay * decay);
             p->decay_of[(int64_t)i * p->n + j] = decay;
@@ -152,25 +153,48 @@ static int fill_pairs(wi_program *p, const int32_t *pairs, const double *exponen
     return 0;
 }
 
+/* Whether a column is inside all pairs, also when it is divided by a sum of such columns: whether
+ * its square is. */
+static int is_inside(const wi_program *p, const double *column) {
+    const pairs_t *pairs = &p->pairs;
+    for (int i = 0; i < p->n; i++) {
+        int broken = 0;
+        for (int64_t e = pairs->start[i]; e < pairs->start[i + 1]; e++)
+            broken |= column[pairs->right[e]] * column[pairs->right[e]] <
+                      pairs->decay[e] * (column[i] * column[i]);
+        if (broken) return 0;
+    }
+    return 1;
+}
+
+/* Return a wi_status: the reach must obey the pairs, or the starting point is outside. */
 static int fill_start(wi_program *p, const double *loss, const double *reach) {
-    int n = p->n, m = p->m;
+    int n = p->n, m = p->m, failed = WI_OK;
     keyed_t *sorted = NEW(keyed_t, n);
+    uint8_t *checked = NEW(uint8_t, n);
     p->start = NEW(double, (double)m * n), p->farthest = NEW(int32_t, (double)m * n);
-    if (!sorted || !p->start || !p->farthest) return free(sorted), -1;
-    for (int z = 0; z < m; z++) {
+    if (!sorted || !checked || !p->start || !p->farthest)
+        return free(sorted), free(checked), WI_NO_MEMORY;
+    for (int z = 0; z < m && !failed; z++) {
         int at = 0; /* an output that is not an input stands where it is most useful */
+        double farthest = 0.0;
         for (int x = 1; x < n; x++)
             if (loss[(int64_t)x * m + z] < loss[(int64_t)at * m + z]) at = x;
-        for (int x = 0; x < n; x++) {
-            double far = smaller(reach[(int64_t)p->order[x] * n + at], FAR);
+        for (int x = 0; x < n; x++)
+            if (reach[(int64_t)x * n + at] < INFINITY)
+                farthest = larger(reach[(int64_t)x * n + at], farthest);
+        for (int x = 0; x < n; x++) { /* what has no limit is as far as the farthest that has */
+            double far = smaller(smaller(reach[(int64_t)p->order[x] * n + at], farthest), FAR);
             p->start[(int64_t)z * n + x] = exp(-0.25 * far);
             sorted[x] = (keyed_t){-far, x};
         }
         qsort(sorted, (size_t)n, sizeof *sorted, by_key);
         for (int x = 0; x < n; x++) p->farthest[(int64_t)z * n + x] = (int32_t)sorted[x].index;
+        if (!checked[at] && !is_inside(p, p->start + (int64_t)z * n)) failed = WI_BAD_NUMBER;
+        checked[at] = 1;
     }
-    free(sorted);
-    return 0;
+    free(sorted), free(checked);
+    return failed;
 }
 
 static int shortest_paths(wi_program *p, const int32_t *pairs, const double *exponents,
@@ -283,6 +307,7 @@ int32_t WI_EXPORT(wi_program_new)(int32_t n, int32_t m, int64_t edges, const dou
     if (check_numbers(loss, (int64_t)n * m, 0) || check_numbers(exponents, edges, 1) ||
         check_numbers(reach, (int64_t)n * n, 1))
         return WI_BAD_NUMBER;
+    int status;
     wi_program *p = NEW(wi_program, 1);
     int32_t *rank = NEW(int32_t, n);
     double *cut = NEW(double, edges);
@@ -298,16 +323,20 @@ int32_t WI_EXPORT(wi_program_new)(int32_t n, int32_t m, int64_t edges, const dou
         rank[p->order[x]] = x;
         memcpy(p->loss + (int64_t)x * m, loss + (int64_t)p->order[x] * m, sizeof(double) * (size_t)m);
     }
-    if (fill_pairs(p, pairs, cut, rank) || fill_start(p, loss, reach) ||
-        shortest_paths(p, pairs, cut, rank) || tight_constraints(p))
+    status = fill_pairs(p, pairs, cut, rank);
+    if (!status) status = fill_start(p, loss, reach);
+    if (status) goto refused;
+    if (shortest_paths(p, pairs, cut, rank) || tight_constraints(p))
         goto no_memory;
     free(rank), free(cut);
     *program = p;
     return WI_OK;
 no_memory:
+    status = WI_NO_MEMORY;
+refused:
     free(rank), free(cut);
     WI_EXPORT(wi_program_free)(p);
-    return WI_NO_MEMORY;
+    return status;
 }
 
 void WI_EXPORT(wi_program_order)(const wi_program *p, int32_t *order, uint8_t *first) {

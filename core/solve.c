@@ -134,8 +134,9 @@ static int scratch_rows(scratch_t *own, int n, int64_t rows) {
     rows += rows / 4 + 1; /* some memory also for a block without rows */
     free(own->multiplier), free(own->links);
     own->multiplier = NEW(double, rows), own->links = NEW(int32_t, rows + n);
-    own->room = own->multiplier && own->links ? rows : 0;
-    return own->room ? 0 : -1;
+    int failed = !own->multiplier || !own->links;
+    own->room = failed ? 0 : rows;
+    return failed ? -1 : 0;
 }
 
 static int is_stopped(solve_t *s) {

@@ -1,8 +1,9 @@
 /* Checkpoints: the state of a member between two steps, as bytes.
  *
  * They hold the iterate, the snapshot, the incumbent and where the driver is. What follows from
- * these is computed again. A checkpoint belongs to one program, member and group: reading another
- * one is refused, and no index or size of it is trusted.
+ * these is computed again. A checkpoint belongs to one program, prior, member and group: their
+ * digest is in it, and reading another one is refused. A digest of all bytes is at its end, so
+ * damaged ones are refused. Neither is a secret, so no index or size is trusted either.
  */
 #include "constants.h"
 #include "vectors.h"
@@ -15,6 +16,19 @@ typedef struct {
     int64_t at, room;
     int failed;
 } stream_t;
+
+/* FNV-1a over words of 8 bytes (Fowler, Noll, Vo), the last one filled with zeros. */
+static uint64_t digest(uint64_t hash, const void *data, int64_t bytes) {
+    const uint8_t *at = data;
+    for (; bytes > 0; at += 8, bytes -= 8) {
+        uint64_t word = 0;
+        memcpy(&word, at, (size_t)(bytes < 8 ? bytes : 8));
+        hash = (hash ^ word) * 0x100000001b3u;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+#define DIGEST_SEED 0xcbf29ce484222325u
 
 /* Write or read so many bytes at the end of the stream. */
 static void transfer(stream_t *t, void *data, int64_t bytes) {
@@ -64,7 +78,7 @@ static void transfer_row(stream_t *t, solve_t *s, block_t *block, int64_t r) {
         return;
     }
     for (int64_t e = pairs->start[saved.i]; e < pairs->start[saved.i + 1]; e++)
-        if (pairs->right[e] == saved.j && !block->active[e]) {
+        if (pairs->right[e] == saved.j && pairs->decay[e] > 0.0 && !block->active[e]) {
             row_t *row = add_row(block, pairs, e, saved.i);
             row->slack = saved.slack, row->dual = saved.dual;
             row->infeasibility = saved.infeasibility;
@@ -100,9 +114,15 @@ static void transfer_outputs(stream_t *t, solve_t *s, int32_t *used, int32_t *pa
     *in_use = transfer_count(t, *in_use, 1, s->m);
     TRANSFER_ARRAY(t, used, *in_use);
     TRANSFER_ARRAY(t, part, *in_use);
-    for (int a = 0; a < *in_use && !t->failed; a++)
-        if (used[a] < 0 || used[a] >= s->m || part[a] < 0 || part[a] >= s->parts)
+    if (!t->from || t->failed) return;
+    uint8_t *seen = NEW(uint8_t, s->m);
+    if (!seen) t->failed = WI_NO_MEMORY;
+    for (int a = 0; a < *in_use && !t->failed; a++) {
+        if (used[a] < 0 || used[a] >= s->m || part[a] < 0 || part[a] >= s->parts || seen[used[a]])
             t->failed = WI_BAD_STATE;
+        else seen[used[a]] = 1;
+    }
+    free(seen);
 }
 
 static void transfer_proofs(stream_t *t, solve_t *s) {
@@ -116,6 +136,7 @@ static void transfer_proofs(stream_t *t, solve_t *s) {
     for (int a = 0; a < count && !t->failed; a++) {
         proof_t *proof = s->proofs->each + a;
         int rows = transfer_count(t, proof->count, 0, (int64_t)s->n * s->n);
+        if (!t->failed && t->from && rows > (t->room - t->at) / 20) t->failed = WI_BAD_STATE;
         if (t->failed || (t->from && proof_reserve(proof, rows))) {
             t->failed = t->failed ? t->failed : WI_NO_MEMORY;
             return;
@@ -127,23 +148,35 @@ static void transfer_proofs(stream_t *t, solve_t *s) {
         proof->count = t->failed ? 0 : rows;
         for (int r = 0; r < rows && !t->failed; r++)
             if (proof->left[r] < 0 || proof->left[r] >= s->n || proof->right[r] < 0 ||
-                proof->right[r] >= s->n)
+                proof->right[r] >= s->n || proof->output[r] < 0 || proof->output[r] >= s->m)
                 t->failed = WI_BAD_STATE;
     }
 }
 
+/* Which program, prior and tolerance this is; the arrays have their sizes from the program. */
+static uint64_t program_digest(const solve_t *s) {
+    int64_t n = s->n, doubles = (int64_t)sizeof(double);
+    uint64_t hash = digest(DIGEST_SEED, &s->options.tolerance, doubles);
+    hash = digest(hash, s->cost, s->m * n * doubles);
+    hash = digest(hash, s->p->decay_of, n * n * doubles);
+    return digest(hash, s->p->start, s->m * n * doubles);
+}
+
 static void transfer_state(stream_t *t, solve_t *s) {
     int64_t identity[] = {STATE_MAGIC, s->n, s->m, s->p->edges, s->parts, s->options.members,
-                          s->options.member};
-    for (int a = 0; a < 7; a++) {
+                          s->options.member, (int64_t)program_digest(s)};
+    for (int a = 0; a < 8; a++) {
         int64_t value = identity[a];
         TRANSFER(t, value);
         if (!t->failed && value != identity[a]) t->failed = WI_BAD_STATE;
     }
-    TRANSFER(t, s->iterations), TRANSFER(t, s->round), TRANSFER(t, s->stage);
-    TRANSFER(t, s->descent), TRANSFER(t, s->closing), TRANSFER(t, s->target), TRANSFER(t, s->descent_bound);
-    TRANSFER(t, s->mu), TRANSFER(t, s->best_loss), TRANSFER(t, s->best_bound);
+    s->iterations = transfer_count(t, s->iterations, 0, ROUNDS * ITERATIONS);
+    s->round = transfer_count(t, s->round, 0, ROUNDS);
     s->stage = transfer_count(t, s->stage, 0, 8);
+    s->descent = transfer_count(t, s->descent, 0, ITERATIONS);
+    s->closing = transfer_count(t, s->closing, 0, 1);
+    TRANSFER(t, s->target), TRANSFER(t, s->descent_bound);
+    TRANSFER(t, s->mu), TRANSFER(t, s->best_loss), TRANSFER(t, s->best_bound);
     TRANSFER_ARRAY(t, s->kept, s->m);
     TRANSFER_ARRAY(t, s->b, s->width);
     transfer_outputs(t, s, s->used, s->part, &s->in_use);
@@ -166,6 +199,8 @@ static void transfer_state(stream_t *t, solve_t *s) {
 static void write_checkpoint(solve_t *s) {
     stream_t t = {0};
     transfer_state(&t, s);
+    uint64_t seal = t.failed ? 0 : digest(DIGEST_SEED, t.bytes, t.at);
+    TRANSFER(&t, seal);
     if (!t.failed) s->options.checkpoint(s->options.context, t.bytes, t.at, s->iterations);
     free(t.bytes);
 }
@@ -186,6 +221,11 @@ static int is_consistent(const solve_t *s, block_t *const *blocks, int count, co
 static int summarise(solve_t *s);
 
 static int read_checkpoint(solve_t *s, const uint8_t *state, int64_t bytes) {
+    uint64_t seal;
+    bytes -= (int64_t)sizeof seal;
+    if (bytes < 0) return WI_BAD_STATE;
+    memcpy(&seal, state + bytes, sizeof seal);
+    if (seal != digest(DIGEST_SEED, state, bytes)) return WI_BAD_STATE;
     stream_t t = {.from = state, .room = bytes};
     s->in_use = 0;
     transfer_state(&t, s);

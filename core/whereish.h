@@ -29,8 +29,8 @@ extern "C" {
 typedef enum {
     WI_OK = 0,
     WI_BAD_SIZE = 1,   /* a size is zero, negative or too large */
-    WI_BAD_INDEX = 2,  /* a pair names a place that does not exist, or one place twice */
-    WI_BAD_NUMBER = 3, /* a number is NaN, infinite or negative */
+    WI_BAD_INDEX = 2,  /* a pair names a place that does not exist, one place twice, or comes twice */
+    WI_BAD_NUMBER = 3, /* a number is NaN, infinite or negative, or the reach breaks a pair */
     WI_NO_MEMORY = 4,
     WI_BAD_STATE = 5,      /* a checkpoint that does not belong to this program */
     WI_COMMUNICATION = 6,  /* the all-reduce of a member failed */
@@ -52,7 +52,8 @@ typedef struct wi_program wi_program;
  * loss       (n, m), not negative.
  * pairs      (edges, 2): both directions of each pair are constrained.
  * exponents  (edges): eps d of the pair, not negative.
- * reach      (n, n): eps d of all pairs of inputs; it decides the starting point only.
+ * reach      (n, n): eps d of all pairs of inputs, whose differences are at most twice the
+ *            exponents of the pairs; it decides the starting point only.
  */
 WI_PUBLIC int32_t wi_program_new(int32_t n, int32_t m, int64_t edges, const double *loss,
                                  const int32_t *pairs, const double *exponents,

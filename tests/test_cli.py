@@ -327,9 +327,7 @@ def interrupted(folder: Path, side: int, solver: str, function: str, call: int) 
 
 @pytest.mark.heavy
 def test_ctrl_c_hands_over_the_best_so_far(tmp_path: Path) -> None:
-    code, rest = interrupted(
-        tmp_path, 12, "auto", "whereish.solvers.structured.step:Iterate.step", 10
-    )
+    code, rest = interrupted(tmp_path, 12, "auto", "whereish.solvers.structured:Progress", 10)
     assert code == 130
     assert "stopped       by you, with the best mechanism so far; its privacy is complete" in rest
     mechanism, _ = wh.load_mechanism(tmp_path / "k.whereish")

@@ -90,8 +90,9 @@ def build(source: Path, output: Path, *options: str) -> list[str]:
     return ["build", str(source), "-o", str(output), "--epsilon", "1.07", "--json", *options]
 
 
-# The solve itself says that it is about to make this step: in the middle of some ninety.
-STEP, AT = "whereish.solvers.structured.step:Iterate.step", 25
+# The group itself says that it is about to answer an all-reduce, in the middle of the solve: there
+# are some eight in a step, and a checkpoint every 25 steps.
+ANSWER, AT = "whereish.distributed.ray_solver:_Group._answer", 250
 
 
 def test_one_solve_on_two_machines_is_the_local_one_though_a_member_dies(
@@ -100,9 +101,9 @@ def test_one_solve_on_two_machines_is_the_local_one_though_a_member_dies(
     """200 places, to the last bit; and what comes of it is audited."""
     source = profile(tmp_path, 200)
     far_file, here_file = tmp_path / "far.whereish", tmp_path / "here.whereish"
-    with halting(STEP, AT, *build(source, far_file, "--cluster", nodes.address)) as running:
+    with halting(ANSWER, AT, *build(source, far_file, "--cluster", nodes.address)) as running:
         running.wait()
-        members = nodes.processes("ray::Member")
+        members = nodes.processes("ray::MemberProcess")
         assert len(members) == 2
         os.kill(members[0], signal.SIGKILL)
         running.resume()
@@ -123,7 +124,7 @@ def test_ctrl_c_ends_a_solve_on_a_cluster_with_the_best_so_far(
     nodes: Nodes, tmp_path: Path
 ) -> None:
     source, file = profile(tmp_path, 300), tmp_path / "far.whereish"
-    with halting(STEP, AT, *build(source, file, "--cluster", nodes.address)) as running:
+    with halting(ANSWER, AT, *build(source, file, "--cluster", nodes.address)) as running:
         running.wait()
         running.process.send_signal(signal.SIGINT)
         running.resume()
@@ -131,7 +132,7 @@ def test_ctrl_c_ends_a_solve_on_a_cluster_with_the_best_so_far(
         assert running.process.returncode == 130, said
     assert json.loads(out)["stopped"] == "asked"
     assert wh.audit_file(file)["certified"]
-    wait_until(lambda: nodes.processes("ray::Member") == [])
+    wait_until(lambda: nodes.processes("ray::MemberProcess") == [])
 
 
 def test_when_the_head_is_gone_the_rest_is_done_later(nodes: Nodes, tmp_path: Path) -> None:

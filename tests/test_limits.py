@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from whereish.service.jobs.queue import Queue
 from whereish.service.limits import Limits
 from whereish.service.settings import Settings
 from whereish.service.workers import process as worker
-from whereish.solvers import estimates
+from whereish.solvers import Program, Progress, Structured, estimates, solve_on
 from whereish.spec import BuildSpec
 
 GRID, PRIOR = some.grid(6, 5), some.skewed(30)
@@ -136,52 +138,19 @@ class TestTime:
         with pytest.raises(wh.SolveError, match="time allowed was up"):
             wh.optimal(GRID, PRIOR, 1.07, solver="highs-ipm", time_limit_s=10.0)
 
-    def test_a_step_that_never_ends_is_ended(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The flag that ends a step half-way is set when the time is up, not after the step."""
-        seen = []
+    def test_the_limit_ends_the_solve_and_the_rest_is_done(self) -> None:
+        """It is up in the middle of a descent: what came by then is private, and has a bound."""
+        began = time.monotonic()
 
-        def step(self: Iterate) -> bool:
-            while not self.program.stop[0]:
+        def slow(now: Progress) -> None:
+            while now.iteration == 4 and time.monotonic() < began + 3.0:
                 threading.Event().wait(0.01)
-            seen.append(True)
-            return False
 
-        monkeypatch.setattr(Iterate, "step", step)
-        built = wh.optimal(GRID, PRIOR, 1.07, time_limit_s=2.0)
-        assert seen
+        built = wh.optimal(GRID, PRIOR, 1.07, solver="structured", time_limit_s=2.5, progress=slow)
         assert built.build.stopped == "time"
+        assert built.build.gap is not None
+        assert 1e-6 < built.build.gap < 1
         assert checks.broken_ratios(built.matrix.tolist(), 1.07, GRID.xy.tolist()) == []
-
-    def test_compiling_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """With no compiled code at hand, and no time to make it, what needs none is taken."""
-
-        def never(*told: Any) -> Any:
-            raise AssertionError("the structured solver was used")
-
-        monkeypatch.setattr(search, "is_compiled", lambda: False)
-        monkeypatch.setattr(search, "solve_on", never)
-        built = wh.optimal(GRID, PRIOR, 1.07, time_limit_s=30.0)
-        assert built.build.solver is not None
-        assert built.build.solver.startswith("highs")
-        asked = wh.optimal(GRID, PRIOR, 1.07, solver="structured", time_limit_s=30.0)
-        assert asked.build.stopped == "time"
-        assert "has to be compiled first" in asked.build.notes[-1]
-        with pytest.raises(AssertionError):  # and with time enough, or no limit, it is
-            wh.optimal(GRID, PRIOR, 1.07, solver="structured", time_limit_s=300.0)
-
-    @pytest.mark.slow
-    def test_compiled_code_is_noticed(self, tmp_path: Path) -> None:
-        """In a process with an empty cache there is none; in this one, after a solve, there is."""
-        wh.optimal(GRID, PRIOR, 1.07, solver="structured")
-        from whereish.solvers import is_compiled
-
-        assert is_compiled()
-        code = "from whereish.solvers import is_compiled; print(is_compiled())"
-        told = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
-        )  # fmt: skip
-        assert told.stdout.strip() == "False"
 
     @pytest.mark.parametrize("n", [250, 500, 1000, 2000, 5000])
     def test_closed_forms_are_estimated(self, n: int) -> None:
@@ -206,6 +175,124 @@ class TestTime:
             }  # fmt: skip
             made = BuildSpec.from_document(recipe).plan(1e6)
             assert queue._seconds(json.dumps(recipe).encode()) > 5.0 + 2 * made.after_s + 20
+
+
+def program() -> Program:
+    distances = wh.euclidean(GRID)
+    spanner = wh.greedy_spanner(distances, 1.0)
+    return Program(distances, spanner.edges, 1.07 * spanner.lengths, 1.07 * distances)
+
+
+# Tells when it is in the middle of a solve, and goes on when it is told to.
+_INTERRUPTED = """
+import signal, sys
+import numpy as np
+import strategies as some
+from test_limits import PRIOR, program
+from whereish.solvers import solve_on
+
+def wait(now):
+    if now.iteration == 5:
+        print("there", flush=True)
+        sys.stdin.readline()
+
+if sys.argv[1] == "ours":
+    signal.signal(signal.SIGINT, lambda number, frame: print("heard", flush=True))
+found = solve_on(program(), PRIOR, progress=wait, threads=2)
+print(found.stopped, found.iterations, found.matrix.shape, found.gap > 1e-6)
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("python's again")
+"""
+
+
+class TestStopping:
+    """What ends a solve of the compiled core: the result is the best so far."""
+
+    def check(self, found: Structured, stopped: str, iterations: int) -> None:
+        assert (found.stopped, found.iterations) == (stopped, iterations)
+        assert found.gap > 1e-6
+        assert found.loss > found.bound >= 0
+        assert np.abs(found.matrix.sum(axis=1) - 1).max() < 1e-9
+        pairs = wh.greedy_spanner(wh.euclidean(GRID), 1.0)
+        for (a, b), length in zip(pairs.edges, pairs.lengths, strict=True):
+            for x, y in ((a, b), (b, a)):
+                limit = np.exp(1.07 * length) * found.matrix[y] * (1 + 1e-12)
+                assert (found.matrix[x] <= limit).all()
+
+    def test_a_callback_that_says_so(self) -> None:
+        found = solve_on(program(), PRIOR, progress=lambda now: now.iteration < 6)
+        self.check(found, "asked", 6)
+
+    def test_only_false_ends_it(self) -> None:
+        for result in (None, True, 0, "", 1):
+            told = solve_on(program(), PRIOR, 0.1, progress=lambda now, result=result: result)
+            assert told.stopped == "solved", result
+
+    def test_a_callback_that_fails(self) -> None:
+        def fail(now: Progress) -> None:
+            if now.iteration == 3:
+                raise LookupError("no such thing")
+
+        with pytest.raises(LookupError, match="no such thing"):
+            solve_on(program(), PRIOR, progress=fail)
+
+    def test_another_thread(self) -> None:
+        stop = np.zeros(1, np.uint8)
+
+        def ask() -> None:
+            stop[0] = 1
+
+        def start(now: Progress) -> None:
+            if now.iteration == 5:
+                other = threading.Thread(target=ask)
+                other.start()
+                other.join()
+
+        self.check(solve_on(program(), PRIOR, progress=start, stop=stop), "asked", 5)
+
+    def test_a_flag_that_is_set_already(self) -> None:
+        found = solve_on(program(), PRIOR, stop=np.ones(1, np.uint8))
+        self.check(found, "asked", 0)
+
+    def test_a_time_limit(self) -> None:
+        began = time.monotonic()
+
+        def slow(now: Progress) -> None:
+            while now.iteration == 5 and time.monotonic() < began + 1.2:
+                threading.Event().wait(0.01)
+
+        found = solve_on(program(), PRIOR, time_limit_s=1.0, progress=slow)
+        self.check(found, "time", 5)
+        for limit in (0.0, -1.0, 1e-300):
+            self.check(solve_on(program(), PRIOR, time_limit_s=limit), "time", 0)
+
+    @pytest.mark.heavy
+    @pytest.mark.parametrize("whose", ["default", "ours"])
+    def test_ctrl_c(self, whose: str) -> None:
+        """The first is the solver's, and the next is Python's, unless the program has its own."""
+        folders = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        with subprocess.Popen(
+            [sys.executable, "-c", _INTERRUPTED, whose], text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": folders},
+        ) as child:  # fmt: skip
+            try:
+                assert child.stdout is not None
+                assert child.stdin is not None
+                assert child.stdout.readline() == "there\n"
+                child.send_signal(signal.SIGINT)
+                if whose == "ours":
+                    assert child.stdout.readline() == "heard\n"
+                out, _ = child.communicate("\n")
+            finally:
+                child.kill()
+        assert child.returncode == 0
+        if whose == "ours":
+            assert out.startswith("solved ")
+            assert out.endswith("heard\n")
+        else:
+            assert out == "asked 5 (30, 30) True\npython's again\n"
 
 
 class TestMemory:

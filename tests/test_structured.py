@@ -16,7 +16,8 @@ import checks
 import strategies as some
 import whereish as wh
 from whereish.mechanisms import search
-from whereish.solvers import Progress, Structured, estimate, solve_on, solve_structured
+from whereish.solvers import Program, Progress, Structured, estimate, solve_on, solve_structured
+from whereish.solvers.structured import Member, assembled, solve_share
 
 
 def direct(
@@ -158,19 +159,24 @@ def test_out_of_time_it_hands_over_a_private_mechanism() -> None:
     assert mechanism.build.gap > 0.01
 
 
-def test_threads_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_do_not_change_the_answer() -> None:
     """With the work cut into parts as for a large program: the same parts for any number."""
-    monkeypatch.setattr("whereish.solvers.structured.blocks._WORTH_THREADS", 0)
-    places, prior, epsilon = instance(4)
-    one, two, seven = (direct(places, prior, epsilon, threads=t) for t in (1, 2, 7))
-    monkeypatch.setattr("whereish.solvers.structured.blocks._WORTH_THREADS", 1e18)
-    alone = direct(places, prior, epsilon)
-    assert alone.iterations == one.iterations
-    assert alone.loss == pytest.approx(one.loss, rel=1e-9)
-    assert np.abs(alone.matrix - one.matrix).max() < 1e-6
+    places, prior = some.grid(10, 7), some.skewed(70, 4)
+    distances = wh.euclidean(places)
+    spanner = wh.greedy_spanner(distances, 1.0)
+    program = Program(distances, spanner.edges, 1.07 * spanner.lengths, 1.07 * distances)
+    assert program.parts(prior) == 16, "or the threads would have nothing to share"
+    one, two, seven = (solve_on(program, prior, threads=t) for t in (1, 2, 7))
     for other in (two, seven):
         assert (one.matrix == other.matrix).all()
         assert (one.loss, one.bound, one.iterations) == (other.loss, other.bound, other.iterations)
+        assert (one.multipliers.value == other.multipliers.value).all()
+    # Cut into parts or not, the sums are the same but for the order of summation.
+    uncut = Member(0, 1, 1, lambda data, sums, maxima: None)
+    whole = assembled(program, [solve_share(program, prior, 1e-6, member=uncut)])
+    assert abs(whole.iterations - one.iterations) <= 2
+    assert whole.loss == pytest.approx(one.loss, rel=2e-6)
+    assert not (whole.matrix == one.matrix).all(), "or the parts were not forced"
 
 
 _HOW_MANY = """

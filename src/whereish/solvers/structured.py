@@ -46,8 +46,9 @@ _STOPPED = {
 }
 _REFUSED = {
     Status.BAD_SIZE: "a size of the program is zero or too large",
-    Status.BAD_INDEX: "a pair names a place that does not exist, or one place twice",
-    Status.BAD_NUMBER: "a number of the program is negative, infinite or not a number",
+    Status.BAD_INDEX: "a pair names a place that does not exist or one place twice, or comes twice",
+    Status.BAD_NUMBER: "a number of the program is negative, infinite or not a number, or the "
+    "reach does not obey the pairs",
     Status.NO_MEMORY: "the program does not fit into the memory",
     Status.BAD_STATE: "the checkpoint does not belong to this program",
     Status.COMMUNICATION: "the other members of the group cannot be reached",
@@ -433,7 +434,7 @@ def _share(program: Program, result: Result) -> Share:
 def _array(pointer: Any, count: int) -> NDArray[Any]:
     """Return the numbers at an address, without a copy."""
     if count == 0:
-        return np.empty(0, np.ctypeslib.as_ctypes_type(np.float64))
+        return np.empty(0, pointer._type_)
     return np.ctypeslib.as_array(pointer, (count,))
 
 
