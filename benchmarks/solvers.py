@@ -280,7 +280,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     console = Console(width=170)
-    for n in (25, 100):  # compile, or load what is compiled
+    for n in (25, 100):  # load what is loaded at the first use
         ours(task(n, 1.0, 0, 0.0))
     RESULTS.mkdir(exist_ok=True)
     document: dict[str, Any] = {
