@@ -808,7 +808,7 @@ def test_an_outage_is_waited_for(visit: Visitor) -> None:
 def test_a_note_and_a_job_that_is_gone(visit: Visitor) -> None:
     seen = visit().open()
     job: dict[str, Any] = {"id": "x" * 24, "state": "running", "progress": None, "error": None}
-    note = "the solver is being compiled, once: about a minute"
+    note = "waiting for a free core of the cluster"
     states = [f"event: state\ndata: {json.dumps(job | {'note': note})}\n\n"]
     polls = 3
 
@@ -824,7 +824,7 @@ def test_a_note_and_a_job_that_is_gone(visit: Visitor) -> None:
     seen.page.route(re.compile(r"/v1/mechanisms/[\w-]{24}$"), poll)
     seen.page.route("**/events", lambda route: route.fulfill(body=states[0], **events))
     seen.page.click("#build")
-    seen.wait_text("#progress-words", "The solver is being compiled, once: about a minute.")
+    seen.wait_text("#progress-words", "Waiting for a free core of the cluster.")
     assert seen.page.inner_text("#said") == "Building…"
     seen.page.wait_for_selector("#progress", state="hidden")
     assert seen.page.inner_text("#said") == "The mechanism is built."

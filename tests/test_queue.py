@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from serving import recipe
+from whereish.retries import RETRY
 from whereish.service.jobs.database import Database
 from whereish.service.jobs.model import DONE, PARKED, QUEUED, RUNNING
 from whereish.service.jobs.sealing import seal_of
 from whereish.service.jobs.store import Jobs
 from whereish.service.limits import Limits
+from whereish.service.workers.pool import WorkerPool
+from whereish.service.workers.worker import Worker
 from whereish.spec import Recipe
 
 DOCUMENT = recipe(4)
@@ -100,3 +104,44 @@ def test_a_deleted_job_is_neither_claimed_nor_wanted(jobs: Jobs) -> None:
     assert not jobs.is_wanted(first, "a 1")
     assert not jobs.finish(first, "a 1", "0", b"file", {})
     assert jobs.claim("a 2") is None
+
+
+class NoProcess(Worker):
+    """A worker without a process: it is alive, ready or dead as a test says."""
+
+    is_alive = True
+
+    def kill(self) -> None:
+        self.is_alive = False
+
+    def _submit(self, *recipe: Any) -> None:
+        raise BrokenPipeError
+
+    def _close(self) -> None:
+        self.kill()
+
+
+def test_workers_that_die_before_they_are_ready_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After some of them in a row the service is not ready; the first that is ready mends it."""
+    made: list[NoProcess] = []
+
+    def new(pool: WorkerPool) -> Worker:
+        made.append(NoProcess())
+        return made[-1]
+
+    monkeypatch.setattr(WorkerPool, "_new", new)
+    pool = WorkerPool()
+    pool.start_spare()
+    for deaths in range(1, RETRY.cold_deaths + 1):
+        assert pool.is_usable
+        made[-1].kill()
+        pool.start_spare()
+        assert len(made) == deaths + 1
+    assert not pool.is_usable
+    outcome = pool.acquire().solve(BODY, 8.0, 1.0, lambda progress: None, lambda: True)
+    assert not outcome.was_ready
+    made[-1].handle({"ready": True}, lambda size: b"")
+    pool.start_spare()
+    assert pool.is_usable

@@ -285,7 +285,7 @@ def test_a_new_machine_has_empty_folders_and_leaves_none() -> None:
         "'XDG_CONFIG_HOME', 'XDG_DATA_HOME', 'XDG_STATE_HOME'); "
         "print(json.dumps({n: [os.environ[n], os.listdir(os.environ[n])] for n in names}))"
     )
-    old = os.environ | {"PYTHONPATH": "somewhere", "NUMBA_CACHE_DIR": "elsewhere"}
+    old = os.environ | {"PYTHONPATH": "somewhere", "XDG_CACHE_HOME": "elsewhere"}
     command = [str(ROOT / ".ci/as-new"), sys.executable, "-c", code]
     done = subprocess.run(command, env=old, capture_output=True, text=True, check=True)
     for name, (folder, held) in json.loads(done.stdout).items():

@@ -75,7 +75,7 @@ class Watch:
         waited = time.perf_counter() - self._start
         if waited - (mechanism.build.seconds or 0.0) >= _WORTH_SAYING_S:
             say(f"It took {waited:.0f} s in all, with all checks and the writing of the file.")
-        # Nothing is compiled any more; the key stays for those who read it.
+        # compile_seconds: programs that read it expect the key, from versions that compiled.
         return {"waited_seconds": waited, "compile_seconds": 0.0}
 
 

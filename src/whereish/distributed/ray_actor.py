@@ -51,20 +51,20 @@ class RayActor:
             progress, self._progress = self._progress, None
             outcome = self._outcome
         found: list[dict[str, Any]] = []
-        if self._worker.is_warm and not self._reported_ready:
+        if self._worker.is_ready and not self._reported_ready:
             self._reported_ready = True
             found.append({"ready": True})
         if progress is not None:
             found.append({"progress": progress})
         if outcome is None:
             if not self._solving and not self._worker.is_alive:
-                found.append({"died": self._worker.is_warm})
+                found.append({"died": self._worker.is_ready})
         elif outcome.file is not None:
             found.append({"file": len(outcome.file), "result": outcome.result})
         elif outcome.error is not None:
             found.append({"error": outcome.error})
         else:
-            found.append({"died": outcome.was_warm})
+            found.append({"died": outcome.was_ready})
         return found
 
     def file_part(self, start: int) -> bytes:

@@ -24,10 +24,7 @@ from whereish.service.workers.process import Send, disable_core_dumps, open_mess
 Commands = asyncio.Queue[tuple[dict[str, Any], bytes]]
 _POLL_S, _REPORT_S = 0.25, 1.0
 _LAST = ("file", "error", "died")
-_CANNOT_START = (
-    "it died before it was ready: the nodes need the same version of whereish, and a folder for "
-    "compiled code (NUMBA_CACHE_DIR)"
-)
+_CANNOT_START = "it died before it was ready: the nodes need the same version of whereish"
 
 
 def main() -> None:
@@ -96,7 +93,7 @@ class RayGateway:
     async def _attend(self, number: int, order: asyncio.Future[Any]) -> None:
         """Start a worker, and pass on its messages until its last one."""
         worker = self._actor.remote()
-        warm = False
+        ready = False
         try:
             await worker.is_placed.remote()
             self._send({"id": number, "placed": True})
@@ -108,7 +105,7 @@ class RayGateway:
                         await self._submit(worker, *order.result())
                         submitted = True
                 for message in await worker.messages.remote(_POLL_S if submitted else 0.0):
-                    warm = warm or "ready" in message
+                    ready = ready or "ready" in message
                     file = b""
                     while len(file) < message.get("file", 0):
                         file += await worker.file_part.remote(len(file))
@@ -118,9 +115,9 @@ class RayGateway:
                     if any(last in message for last in _LAST):
                         return
         except self._ray.exceptions.RayError:
-            if not warm:
+            if not ready:
                 self._send({"id": number, "broken": _CANNOT_START})
-            self._send({"id": number, "died": warm})
+            self._send({"id": number, "died": ready})
         finally:
             self._workers.pop(number, None)
             self._ray.kill(worker)

@@ -16,7 +16,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from whereish.errors import InputError
@@ -153,20 +152,20 @@ class RayWorker(Worker):
 
     def kill(self) -> None:
         """End it at once, also if the cluster does not answer."""
-        self._messages.put(Outcome(was_warm=self.is_warm))
+        self._messages.put(Outcome(was_ready=self.is_ready))
         self._close()
 
     def mark_lost(self) -> None:
         """Note that its gateway has ended, so its state is unknown."""
         self._ended = True
-        self._messages.put(Outcome(was_warm=False))
+        self._messages.put(Outcome(was_ready=False))
 
     def handle(self, message: dict[str, Any], read: Callable[[int], bytes]) -> None:
         if "placed" in message:
             self._placed = True
         elif "died" in message:
             self._ended = True
-            self._messages.put(Outcome(was_warm=message["died"]))
+            self._messages.put(Outcome(was_ready=message["died"]))
         else:
             super().handle(message, read)
 
@@ -183,7 +182,7 @@ class RayWorkerPool(WorkerPool):
     """Workers on a cluster. The spare worker never takes the last free core."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(Path())
+        super().__init__()
         self._address = address
         self._joining = threading.Lock()
         self._gateway: GatewayProcess
@@ -209,12 +208,12 @@ class RayWorkerPool(WorkerPool):
         """Whether the cluster answers, and workers start on it."""
         return self._gateway.has_cluster and super().is_usable
 
-    def warm(self) -> None:
+    def start_spare(self) -> None:
         """Start the spare worker, or end it if no core is free for other work."""
         self._rejoin()
         free = self._gateway.free
         if free >= 2:
-            super().warm()
+            super().start_spare()
         elif free < 1:
             with self._lock:
                 spare, self._spare = self._spare, None

@@ -24,8 +24,7 @@ class Build:
     solver, form
         The solver, and whether it solved the "primal" or the "dual" program.
     seconds
-        From the call to the solver's answer, with compilation at the first use; without the repair
-        and the checks that follow.
+        From the call to the solver's answer, without the repair and the checks that follow.
     variables, constraints, edges
         The size of the program, and the number of edges of its spanner.
     dilation, requested_dilation

@@ -90,10 +90,10 @@ def optimal(
     tolerance
         The relative gap to the optimum at which the search ends.
     time_limit_s
-        The time limit in seconds. It includes the spanner and the compilation of the solver. The
-        search ends early enough for the repair, the check and the closed form: a result is never
-        worse than the closed form. `Plan.after_s` estimates the time of these steps. If it exceeds
-        the limit, there is no search, and the result is the closed form.
+        The time limit in seconds. It includes the spanner. The search ends early enough for the
+        repair, the check and the closed form: a result is never worse than the closed form.
+        `Plan.after_s` estimates the time of these steps. If it exceeds the limit, there is no
+        search, and the result is the closed form.
     memory_limit_gb
         The memory of the search in GB, on each machine.
     announce

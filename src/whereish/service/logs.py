@@ -72,9 +72,8 @@ def start_logging(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for name in ("numba", "matplotlib"):
-        other = logging.getLogger(name)
-        other.handlers[:] = []
-        other.addFilter(RedactingFilter())
-        # Never more detailed than this: libraries do not know which data is personal.
-        other.setLevel(max(root.level, logging.WARNING))
+    other = logging.getLogger("matplotlib")
+    other.handlers[:] = []
+    other.addFilter(RedactingFilter())
+    # Never more detailed than this: libraries do not know which data is personal.
+    other.setLevel(max(root.level, logging.WARNING))

@@ -40,9 +40,7 @@ class Queue:
         self._settings = settings
         self._jobs = jobs
         self._workers = (
-            WorkerPool(settings.folder)
-            if settings.cluster is None
-            else RayWorkerPool(settings.cluster)
+            WorkerPool() if settings.cluster is None else RayWorkerPool(settings.cluster)
         )
         self._stop = threading.Event()
         self._added = threading.Event()
@@ -181,7 +179,7 @@ class Queue:
             return True
         if not self._jobs.is_wanted(id_, owner):
             return True
-        if not outcome.was_warm:
+        if not outcome.was_ready:
             time.sleep(RETRY.cold_pause_s)  # no recipe is at fault if a worker cannot start
             return False
         parked = self._jobs.count_death(id_, owner)
@@ -224,7 +222,7 @@ class Queue:
     def _keep_house(self) -> None:
         """Run every duty every few seconds; if one fails, the others still run."""
         duties: tuple[Callable[[], object], ...] = (
-            self._workers.warm,
+            self._workers.start_spare,
             lambda: self._jobs.take_over(self._settings.server, RETRY.server_silent_s),
             self._requeue_interrupted,
             lambda: self._jobs.expire(self._settings.retention_s),

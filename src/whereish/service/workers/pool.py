@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from pathlib import Path
 
 from whereish.parallel import cores
 from whereish.retries import RETRY
 from whereish.service.workers.worker import LocalWorker, Worker
 
 
-def _can_keep_compiled_code() -> bool:
-    """Return whether Numba can write its cache to one of its default folders."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    home = Path.home() / ".cache"
-    beside = Path(__file__).parents[2] / "solvers" / "structured"
-    folders = [Path(given)] if given else [beside, home if home.is_dir() else home.parent]
-    return any(os.access(folder, os.W_OK) for folder in folders)
-
-
 class WorkerPool:
     """Workers in use, and one spare worker that is ready before it is needed."""
 
-    def __init__(self, folder: Path) -> None:
-        self._cache = None if _can_keep_compiled_code() else folder / "compiled"
+    def __init__(self) -> None:
         self._cold_deaths = 0
         self._lock = threading.Lock()
         self._spare: Worker | None = None
@@ -36,14 +24,14 @@ class WorkerPool:
         return cores()
 
     def _new(self) -> Worker:
-        return LocalWorker(self._cache)
+        return LocalWorker()
 
-    def warm(self) -> None:
+    def start_spare(self) -> None:
         """Start the spare worker if there is none."""
         with self._lock:
             spare = self._spare
             if spare is not None:
-                if spare.is_warm:
+                if spare.is_ready:
                     self._cold_deaths = 0
                 elif not spare.is_alive:
                     self._cold_deaths += 1
@@ -62,7 +50,7 @@ class WorkerPool:
             self._spare = None
         if worker is None or not worker.is_alive:
             worker = self._new()
-        self.warm()
+        self.start_spare()
         with self._lock:
             self._busy.add(worker)
         return worker
@@ -71,7 +59,7 @@ class WorkerPool:
         """Remove a worker that has ended."""
         with self._lock:
             self._busy.discard(worker)
-            if worker.is_warm:
+            if worker.is_ready:
                 self._cold_deaths = 0
 
     def stop(self) -> None:

@@ -9,6 +9,7 @@ environment, a file or a message.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -24,17 +25,25 @@ from whereish.service.error_body import describe_error
 
 Send = Callable[..., None]
 # Niceness while loading and while solving: answering requests has priority over both.
-_WARMING, _SOLVING = 5, 14
+_LOADING, _SOLVING = 5, 14
+# What a solve imports at its first use: it is imported before a recipe arrives.
+_NEEDED = (
+    "flint",
+    "pyproj",
+    "whereish.format",
+    "whereish.release.compiled_pruning",
+    "whereish.spec",
+)
 
 
 def main() -> None:
     """Solve one recipe."""
     send = open_messages()
-    os.nice(_WARMING)
+    os.nice(_LOADING)
     _prefer_for_oom_kill()
     disable_core_dumps()
     try:
-        warm_up()
+        load()
     except BaseException as wrong:
         send({"broken": error_of(wrong)["message"]})
         os._exit(4)
@@ -127,22 +136,13 @@ def error_of(wrong: BaseException) -> dict[str, Any]:
     return describe_error("internal", message)
 
 
-def warm_up() -> None:
-    """Load and compile the solver before a recipe arrives."""
-    import numpy as np
+def load() -> None:
+    """Import what a solve needs, and load the compiled core, before a recipe arrives."""
+    from whereish import compiled
 
-    from whereish.format import audit_bytes, mechanism_bytes
-    from whereish.spec import Recipe
-
-    steps = np.arange(16)
-    places = np.column_stack([48 + 0.01 * (steps % 4), 2 + 0.013 * (steps // 4)])
-    document = {
-        "places": {"latlon": places.tolist()},
-        "prior": np.full(16, 1 / 16).tolist(),
-        "epsilon_per_km": 1.0,
-        "solver": "structured",
-    }
-    audit_bytes(mechanism_bytes(Recipe.from_document(document).build()))
+    compiled.library()
+    for module in _NEEDED:
+        importlib.import_module(module)
 
 
 def _end_with_the_server() -> None:

@@ -15,15 +15,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, cast
 
 from whereish.service.error_body import describe_error
 
 _LONGEST_LINE = 1 << 16
 _LARGEST_FILE = 4 * 2**30
-_POLL_S, _NOTE_S, _WARMING_S = 0.25, 5.0, 600.0
-COMPILING = "the solver is being compiled, once: about a minute"
+_POLL_S, _NOTE_S = 0.25, 5.0
+_LOADING_S = 60.0  # loading takes a second or two, and much longer on a machine that is busy
 _log = logging.getLogger("whereish.queue")
 
 
@@ -34,7 +33,7 @@ class Outcome:
     file: bytes | None = None
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
-    was_warm: bool = True  # when it died; if it was not ready for work, no recipe is at fault
+    was_ready: bool = True  # when it died; if it was not ready for work, no recipe is at fault
 
 
 class Worker(ABC):
@@ -42,7 +41,7 @@ class Worker(ABC):
 
     def __init__(self) -> None:
         self._messages: queue.Queue[Outcome | dict[str, Any]] = queue.Queue()
-        self.is_warm = False
+        self.is_ready = False
 
     @property
     @abstractmethod
@@ -92,15 +91,13 @@ class Worker(ABC):
                     return message
                 now = time.monotonic()
                 waits_for = self.waits_for
-                # Waiting for a core and compiling do not count against the time limit.
-                if waits_for is not None or (not self.is_warm and now < submitted + _WARMING_S):
+                # Waiting for a core and loading do not count against the time limit.
+                if waits_for is not None or (not self.is_ready and now < submitted + _LOADING_S):
                     started = now
                 if message:
                     on_progress(message)
                 elif waits_for is not None and now > submitted + self.patience_s:
                     on_progress({"note": waits_for})
-                elif not self.is_warm and now > submitted + _NOTE_S:
-                    on_progress({"note": COMPILING})
                 if not is_wanted():
                     return Outcome(error=describe_error("cancelled", ""))
                 if now > started + time_limit_s:
@@ -110,14 +107,14 @@ class Worker(ABC):
                     )
                     return Outcome(error=describe_error("time", text, "time_limit_s"))
         except BrokenPipeError:
-            return Outcome(was_warm=self.is_warm)
+            return Outcome(was_ready=self.is_ready)
         finally:
             self._close()
 
     def handle(self, message: dict[str, Any], read: Callable[[int], bytes]) -> None:
         """Handle a message of the process. A message of the wrong form raises an error."""
         if "ready" in message:
-            self.is_warm = True
+            self.is_ready = True
         elif "broken" in message:
             _log.error("a worker cannot start: %s", message["broken"])
         elif "progress" in message:
@@ -133,10 +130,10 @@ class Worker(ABC):
 class MessageProcess(subprocess.Popen[bytes]):
     """A process of this package that reads and writes messages: lines of JSON, some with bytes."""
 
-    def __init__(self, module: str, more: dict[str, str] | None = None) -> None:
+    def __init__(self, module: str) -> None:
         # Other libraries get one thread for each solve: the solver divides the cores itself.
         threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        environment = os.environ | threads | (more or {})
+        environment = os.environ | threads
         for private in ("WHEREISH_SECRET", "WHEREISH_DATABASE"):
             environment.pop(private, None)
         super().__init__(
@@ -162,12 +159,9 @@ class MessageProcess(subprocess.Popen[bytes]):
 class LocalWorker(Worker):
     """A worker process of this machine."""
 
-    def __init__(self, cache: Path | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._process = MessageProcess(
-            "whereish.service.workers.process",
-            None if cache is None else {"NUMBA_CACHE_DIR": str(cache)},
-        )
+        self._process = MessageProcess("whereish.service.workers.process")
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
@@ -194,4 +188,4 @@ class LocalWorker(Worker):
         with contextlib.suppress(ValueError, OSError, KeyError, TypeError):
             for message in self._process.messages():
                 self.handle(message, self._process.output.read)
-        self._messages.put(Outcome(was_warm=self.is_warm))
+        self._messages.put(Outcome(was_ready=self.is_ready))
