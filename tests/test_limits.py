@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from typer.testing import CliRunner
-from whereish.solvers.structured.step import Iterate
 
 import checks
 import strategies as some
