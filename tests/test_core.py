@@ -64,7 +64,7 @@ def least_loss(program: Program, prior: some.Floats) -> float:
         method="highs",
     )  # fmt: skip
     assert solved.success
-    return float(solved.fun)
+    return float(solved.fun or 0.0)
 
 
 def recomputed_bound(program: Program, prior: some.Floats, found: Structured) -> float:
