@@ -27,13 +27,14 @@
 
 /* Outputs in use. */
 #define DYING 1e-4        /* an output whose column is below this everywhere is merged, ... */
-#define DYING_GAP 1.5     /* ... or below this multiple of the gap, ... */
+#define DYING_GAP 1.5     /* ... or, in large programs, below this multiple of the gap, ... */
 #define DYING_MOST 1e-2   /* ... if that is not above this */
 #define ALL_OUTPUTS 12    /* so few outputs are all in use */
 #define NEW_COLUMN 0.01   /* the largest entry of a column that joins */
 #define STAGE_SMALL {1e-2}       /* gaps at which outputs left out are priced on the way: */
 #define STAGE_LARGE {3e-2, 1e-3} /* one that is found late costs more */
 #define LARGE 100         /* from this many inputs on */
+#define DEEP 5e-7         /* before a smaller gap is tried, the result for this one is kept */
 #define ROUNDS 30         /* of pricing, at most */
 #define ITERATIONS 300    /* between two rounds, at most */
 #define PRICING_ITERATIONS 60

@@ -211,7 +211,7 @@ static int begin(solve_t *s) {
 static int merge_dying(solve_t *s) {
     int n = s->n, dying = 0, gone = 0;
     double gap = s->mu * (double)s->rows / s->loss;
-    double limit = larger(smaller(DYING_GAP * gap, DYING_MOST), DYING);
+    double limit = n < LARGE ? DYING : larger(smaller(DYING_GAP * gap, DYING_MOST), DYING);
     for (int a = 0; a < s->in_use; a++) dying += s->largest[a] < limit && !s->kept[s->used[a]];
     if (!dying || dying == s->in_use) return 0;
     double *columns = NEW(double, (double)dying * n);
@@ -664,7 +664,9 @@ static void solve_to(solve_t *s, double tolerance, int resumed) {
 #define NEXT_TARGET()                                                                       \
     do {                                                                                    \
         while (s->stage < stages && !(all[s->stage] > 3 * tolerance)) s->stage++;           \
-        s->target = s->stage < stages ? all[s->stage++] : 0.5 * tolerance;                  \
+        s->target = s->stage < stages ? all[s->stage] : 0.5 * tolerance;                    \
+        if (s->stage == stages && tolerance < 0.2 * DEEP) s->target = DEEP;                 \
+        s->stage++;                                                                         \
     } while (0)
     if (!resumed) NEXT_TARGET();
     for (; s->round < ROUNDS && !s->failed; s->round++) {
@@ -672,7 +674,8 @@ static void solve_to(solve_t *s, double tolerance, int resumed) {
         resumed = 0;
         s->stopped = descend(s);
         if (s->failed) break;
-        int solved = s->stopped == WI_SOLVED, final = s->target <= tolerance || !solved;
+        int solved = s->stopped == WI_SOLVED;
+        int final = s->target <= larger(tolerance, DEEP) || !solved;
         int count = price(s, 0.1 * smaller(s->target, 1e-2), solved, final, paying);
         if (s->failed || !solved || s->best_loss - s->best_bound <= tolerance * s->best_loss) break;
         if (count) {
