@@ -181,7 +181,7 @@ def one_solve(n: int, address: str, limit: float | None = None) -> list[Row]:
         groups.append(self.moved)
 
     def solve(where: str, ticks: list[float]) -> Structured:
-        more = {"time_limit_s": limit, "progress": ticking(ticks)}
+        more: Row = {"time_limit_s": limit, "progress": ticking(ticks)}
         if where == "two members":
             return ray_solver.solve_on_cluster(address, program, prior, TOLERANCE, **more)
         return solve_on(program, prior, threads=1 if where == "one thread" else 2, **more)
@@ -281,7 +281,8 @@ def blocks(sizes: list[int]) -> list[Row]:
     rows = []
     for n in sizes:
         program, prior = program_of(n)
-        before, seen = _resident("self"), []
+        before = _resident("self")
+        seen: list[tuple[float, int, float]] = []
 
         def note(now: Progress, seen: list[Any] = seen) -> None:
             seen.append((time.perf_counter(), now.outputs, _resident("self")))

@@ -264,7 +264,7 @@ def tree_sum(values: some.Floats, node: Node) -> some.Floats:
     """Add up a node of the binary tree as its definition says."""
     low, high = node
     if high - low == 1:
-        return values[low]
+        return np.asarray(values[low])
     middle = (low + high) // 2
     return tree_sum(values, (low, middle)) + tree_sum(values, (middle, high))
 

@@ -20,7 +20,7 @@ import strategies as some
 import whereish as wh
 from whereish.compiled import Options, Result, Status, address, instruction_set, library
 from whereish.measures.audit import Limits, audit_counts
-from whereish.solvers import Program, Progress, Structured, solve_on, solve_structured
+from whereish.solvers import Program, Progress, Structured, solve_on
 from whereish.solvers.structured import Member, reduce_members, solve_share
 
 STOPPED = {"solved", "time", "asked", "numerics"}
@@ -55,14 +55,16 @@ def least_loss(program: Program, prior: some.Floats) -> float:
                 columns += [a * m + z, b * m + z]
                 values += [np.exp(-exponent), -1.0]
                 row += 1
-    ratios = coo_array((values, (rows, columns)), (max(row, 1), n * m)).tocsr()
-    sums = coo_array((np.ones(n * m), (np.repeat(np.arange(n), m), np.arange(n * m))), (n, n * m))
+    ratios: Any = coo_array((values, (rows, columns)), (max(row, 1), n * m)).tocsr()
+    sums: Any = coo_array(
+        (np.ones(n * m), (np.repeat(np.arange(n), m), np.arange(n * m))), (n, n * m)
+    )
     solved = linprog(
         (prior[:, None] * loss).ravel(), ratios, np.zeros(max(row, 1)), sums.tocsr(), np.ones(n),
         method="highs",
     )  # fmt: skip
     assert solved.success
-    return float(solved.fun)
+    return float(solved.fun or 0.0)
 
 
 def recomputed_bound(program: Program, prior: some.Floats, found: Structured) -> float:
@@ -286,7 +288,8 @@ def test_any_program_is_refused_or_solved(
         and len({frozenset(pair) for pair in edges.tolist()}) == len(edges)
     )
     try:
-        found = solve_structured(prior, *arguments, threads=threads, time_limit_s=20.0)
+        program = Program(*arguments)
+        found = solve_on(program, prior, threads=threads, time_limit_s=20.0)
     except wh.SolveError:
         return
     assert plausible

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -225,9 +226,12 @@ class TestStopping:
         self.check(found, "asked", 6)
 
     def test_only_false_ends_it(self) -> None:
+        def told(result: object) -> Callable[[Progress], object]:
+            return lambda now: result
+
         for result in (None, True, 0, "", 1):
-            told = solve_on(program(), PRIOR, 0.1, progress=lambda now, result=result: result)
-            assert told.stopped == "solved", result
+            found = solve_on(program(), PRIOR, 0.1, progress=told(result))
+            assert found.stopped == "solved", result
 
     def test_a_callback_that_fails(self) -> None:
         def fail(now: Progress) -> None:
