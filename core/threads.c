@@ -56,6 +56,7 @@ static double now_s(void) {
 }
 #else
 #include <pthread.h>
+#include <signal.h>
 #include <time.h>
 typedef pthread_mutex_t mutex_t;
 typedef pthread_cond_t signal_t;
@@ -69,8 +70,14 @@ typedef pthread_t thread_t;
 #define signal_all(s) pthread_cond_broadcast(s)
 #define mutex_end(m) pthread_mutex_destroy(m)
 #define signal_end(s) pthread_cond_destroy(s)
+/* Signals stay with the threads of the caller. */
 static int thread_new(thread_t *thread, void *(*body)(void *), void *context) {
-    return pthread_create(thread, NULL, body, context);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(thread, NULL, body, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
 }
 static void thread_join(thread_t thread) { pthread_join(thread, NULL); }
 static double now_s(void) {

@@ -113,7 +113,7 @@ def pretended(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[bytes]
     contents: list[bytes] = []
 
     def compile_(target: Any, fresh: Path, cache: Path) -> Path:
-        made = fresh / target.library
+        made: Path = fresh / target.library
         made.write_bytes(contents[0][:3])
         if len(contents) == 1:
             raise build.CoreError("the C compiler failed")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.models import OptionInfo
 
 from whereish import limits
 from whereish.cli.words import privacy_level
@@ -40,7 +41,8 @@ def option(
     default
         Its value if it is not given; `...` if it is required.
     text, panel
-        Its help, and the group of options in which the help shows it.
+        Its help, in which {names} stands for the choices, and the group of options in which the
+        help shows it.
     metavar
         The word that stands for its value, if neither the type nor a tuple of choices says it.
     names
@@ -56,10 +58,23 @@ def option(
         offered = choices() if callable(choices) else choices or ()
         return [name for name in offered if name.startswith(incomplete)]
 
-    return typer.Option(
+    made = typer.Option(
         default, *names, metavar=metavar, help=text, rich_help_panel=panel,
         autocompletion=None if choices is None else complete, **more,
     )  # fmt: skip
+    if "{names}" in text:
+        made.__class__ = _Listing
+    return made
+
+
+class _Listing(OptionInfo):
+    """An option whose help lists the names of a registry, as they are when the help is shown."""
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name != "help" or self.autocompletion is None:
+            return found
+        return str(found).format(names=", ".join(self.autocompletion("")))
 
 
 def flag(name: str, text: str, panel: str | None = None, *, default: Any = False) -> Any:
@@ -84,7 +99,7 @@ MECHANISM = argument("MECHANISM", "The .whereish file of a mechanism.")
 EPSILON = option(None, "Epsilon per km, like 1.07.", _PRIVACY)
 RATIO = option(None, "In words: reports at most this many times likelier", _PRIVACY)
 WITHIN = option(None, "between two places this far apart, like 650m.", _PRIVACY, "LENGTH")
-METHOD = option("exact", ", ".join(method_names()) + ".", BUILT, "NAME", choices=method_names)
+METHOD = option("exact", "{names}.", BUILT, "NAME", choices=method_names)
 DILATION = option(limits.DILATION, "Above 1: fewer constraints, more loss.", BUILT)
 SOLVER = option(
     "auto", "auto, structured, or highs- or glpk- with ipm, dual-simplex or primal-simplex.", BUILT,

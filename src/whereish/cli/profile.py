@@ -30,7 +30,7 @@ _PLACES, _COUNTS, _MANY, _FILES = (
     "Which places", "What is counted", "Many people", "How TRACES are read",
 )  # fmt: skip
 _PERIOD = f"{', '.join(PERIODS)}, or hours like 22-6."
-_KIND = f"Format of TRACES, if not found: {', '.join(KINDS)}."
+_KIND = "Format of TRACES, if not found: {names}."
 
 
 @command
