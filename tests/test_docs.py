@@ -74,7 +74,9 @@ def test_lines_are_wrapped_at_100_columns(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_modules_and_tests_that_are_named_exist(page: Path) -> None:
     text = page.read_text()
-    for name in re.findall(r"`((?:core|tests|benchmarks|examples|tools|deploy|requirements)/[\w./-]+)`", text):
+    for name in re.findall(
+        r"`((?:core|tests|benchmarks|examples|tools|deploy|requirements)/[\w./-]+)`", text
+    ):
         assert (ROOT / name).exists(), f"{page.name}: {name}"
     for name in re.findall(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py)`", text):
         assert exists(name, ROOT, SOURCE, SOURCE / "traces"), f"{page.name}: {name}"

@@ -38,8 +38,8 @@ class Limits:
         flag="--memory", past="422 `invalid`, or the job fails with `memory`")
     time_limit_s: float = _limit(
         900.0, "seconds for each solve",
-        "400 places take half a minute; one job must not hold a worker for hours. The process is ended "
-        "a fifth later, plus the time that check and audit of so many places may take",
+        "400 places take half a minute; one job must not hold a worker for hours. The process is "
+        "ended a fifth later, plus the time that check and audit of so many places may take",
         flag="--time-limit", past="422 `invalid`, or the job fails with `time`")
     queue: int = _limit(
         1000, "jobs that wait", "more would wait for longer than a client is likely to",
