@@ -54,6 +54,13 @@ def test_the_layout_names_every_folder_and_file() -> None:
     assert found - {"__init__", "__main__", "__pycache__", "_core"} <= named
 
 
+def test_every_file_of_the_core_is_described() -> None:
+    page = (ROOT / "docs" / "architecture" / "README.md").read_text()
+    tools = {"fuzz.c", "gcc.h", "export.h"}  # of the build: described at their heads
+    for file in (*(ROOT / "core").glob("*.c"), *(ROOT / "core").glob("*.h")):
+        assert file.name in tools or f"`core/{file.name}`" in page, file.name
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_lines_are_wrapped_at_100_columns(page: Path) -> None:
     """Except what cannot be broken: rows of tables, code, pictures, and links alone in a line."""
@@ -67,7 +74,9 @@ def test_lines_are_wrapped_at_100_columns(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_modules_and_tests_that_are_named_exist(page: Path) -> None:
     text = page.read_text()
-    for name in re.findall(r"`((?:tests|benchmarks|examples|tools|deploy)/[\w./-]+)`", text):
+    for name in re.findall(
+        r"`((?:core|tests|benchmarks|examples|tools|deploy|requirements)/[\w./-]+)`", text
+    ):
         assert (ROOT / name).exists(), f"{page.name}: {name}"
     for name in re.findall(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py)`", text):
         assert exists(name, ROOT, SOURCE, SOURCE / "traces"), f"{page.name}: {name}"

@@ -33,13 +33,13 @@ class Limits:
         flag="--places", past="422 `invalid`")
     memory_gb: float = _limit(
         MEMORY_GB, "GB for each solve",
-        "1,000 places take about as much; the estimate is compared with it, and the process may "
+        "1,200 places take about as much; the estimate is compared with it, and the process may "
         "take half as much again and 1 GB",
         flag="--memory", past="422 `invalid`, or the job fails with `memory`")
     time_limit_s: float = _limit(
         900.0, "seconds for each solve",
-        "400 places take a minute; one job must not hold a worker for hours. The process is ended "
-        "a fifth later, plus the time that check and audit of so many places may take",
+        "400 places take half a minute; one job must not hold a worker for hours. The process is "
+        "ended a fifth later, plus the time that check and audit of so many places may take",
         flag="--time-limit", past="422 `invalid`, or the job fails with `time`")
     queue: int = _limit(
         1000, "jobs that wait", "more would wait for longer than a client is likely to",
