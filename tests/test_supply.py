@@ -27,8 +27,13 @@ PINS = (
     "requirements/build.txt", "requirements/node.txt",
 )  # fmt: skip
 _LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "demo", "dist", "node_modules"
+    ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "demo", "node_modules"
 )
+
+
+def left_out(folder: str, names: list[str]) -> set[str]:
+    """Return what a copy of this tree leaves out: the built core stays, or it would be built."""
+    return _LEFT_OUT(folder, names) | ({"dist"} if Path(folder) == ROOT else set())
 
 
 def load(path: str) -> ModuleType:
@@ -92,7 +97,7 @@ def built(tree: Path, kind: str) -> dict[str, bytes]:
 def tree(tmp_path: Path) -> Path:
     """A copy of this tree, whose page is built: nothing is fetched."""
     made = tmp_path / "tree"
-    shutil.copytree(ROOT, made, ignore=_LEFT_OUT)
+    shutil.copytree(ROOT, made, ignore=left_out)
     if not (made / "src/whereish/service/page/vendor/stamp").exists():
         pytest.skip("the page is not built: python hatch_build.py builds it")
     return made
