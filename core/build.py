@@ -27,7 +27,11 @@ from pathlib import Path
 CORE = Path(__file__).resolve().parent
 PACKAGE = CORE.parent / "src" / "whereish" / "_core"
 # Compiled for each instruction set, with their options. method.c includes the other files.
-UNITS = {"method.c": "-ffp-contract=fast", "checks.c": "-ffp-contract=off"}
+UNITS = {
+    "method.c": "-ffp-contract=fast",
+    "checks.c": "-ffp-contract=off",
+    "price_bound.c": "-ffp-contract=fast",
+}
 ZIGLANG = "ziglang==0.17.0"
 _LONGEST_S = 1200
 _FLAGS = (

@@ -139,6 +139,17 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wi_first_broken": (None, (*_ROWS, c_void_p, c_void_p)),
     "wi_lift": (None, (*_ROWS, c_void_p)),
     "wi_shortfalls": (None, (*_ROWS, c_void_p)),
+    "wi_cover": (
+        c_int64,
+        (
+            c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_double, c_int32, c_double, c_double,
+            c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p,
+        ),
+    ),
+    "wi_relax": (
+        None,
+        (c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
+    ),
     "wi_program_order": (None, (c_void_p, c_void_p, c_void_p)),
     "wi_program_paths": (None, (c_void_p, c_void_p, c_void_p)),
     "wi_envelope": (

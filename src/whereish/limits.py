@@ -26,6 +26,7 @@ SMALLEST_DILATION, LARGEST_DILATION = 1.0, 1e6  # above, a spanner is a tree at 
 TOLERANCE = 1e-6
 SMALLEST_TOLERANCE, LARGEST_TOLERANCE = 1e-12, 1.0  # below, rounding decides
 BOUND_TOLERANCE = 1e-4  # of a lower bound: the lower end of a bracket need not be as exact
+COARSE_TOLERANCE = 3e-3  # of a coarser program: clustering costs more than that
 
 # ---- Time, in seconds --------------------------------------------------------------------------
 SHORTEST_S, LONGEST_S = 1e-6, 30 * 86_400.0  # what a time limit may be
