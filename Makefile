@@ -9,21 +9,25 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
 PAGE := src/whereish/service/page/vendor/stamp
+# The compiled core. The C compiler comes from PyPI (ziglang) and keeps its own files in here.
+CORE := src/whereish/_core/stamp.json
+export WHEREISH_ZIG_CACHE ?= $(abspath $(VENV))/zig-cache
 
-.PHONY: demo serve test quick fresh check bench format clean system pins sbom
+.PHONY: demo serve test quick fresh check bench format clean system pins sbom \
+	core core-sanitize core-fuzz wheels
 
-demo: $(BASE)
+demo: $(BASE) $(CORE)
 	$(BIN)/whereish demo -o demo
 	@echo "make serve installs what the service needs, and starts it with its page."
 
-serve: $(READY) $(PAGE)
+serve: $(READY) $(CORE) $(PAGE)
 	$(BIN)/whereish serve
 
-test: check $(PAGE) system
+test: check core $(PAGE) system
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
 
 # What a contributor runs while working: no browser, database, service, cluster or kills.
-quick: $(READY)
+quick: $(READY) $(CORE)
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -n 2 -q -m "not heavy and not slow"
 
@@ -36,7 +40,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)
+bench: $(READY) $(CORE)
 	$(BIN)/python benchmarks/solvers.py
 
 format: $(READY)
@@ -48,12 +52,33 @@ pins: $(READY)
 	$(PYTHON) -m venv $(VENV)/pins && $(VENV)/pins/bin/python -m pip install --quiet uv
 	$(VENV)/pins/bin/python tools/pins.py
 
+# The library of this machine, and the WebAssembly module.
+core: $(BASE)
+	$(BIN)/python core/build.py
+
+# The tests of the solver and the checks, against a build with sanitizers.
+core-sanitize: $(READY)
+	$(BIN)/python tools/sanitize_core.py
+
+# Wrong input of every kind for the functions of the core, for SECONDS.
+SECONDS ?= 60
+core-fuzz: $(READY)
+	$(BIN)/python tools/fuzz_core.py --seconds $(SECONDS)
+
+# Wheels for Linux, macOS and Windows, built on this machine.
+wheels: $(READY) $(PAGE)
+	$(BIN)/python tools/wheels.py
+
 # Write a software bill of materials: every package of an installed service.
 sbom: $(READY)
 	$(BIN)/python tools/sbom.py
 
 clean:
-	rm -rf $(VENV) demo whereish-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist src/whereish/service/page/vendor
+	rm -rf $(VENV) demo whereish-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist src/whereish/service/page/vendor src/whereish/_core
+
+$(CORE): core/build.py $(wildcard core/*.c core/*.h) | $(BASE)
+	$(BIN)/python core/build.py native
+	touch $@
 
 # The page's libraries come from npm. Building the package does the same.
 $(PAGE): hatch_build.py src/whereish/service/page/vendor.sha256 src/whereish/service/page/package-lock.json clients/js/whereish.js $(wildcard clients/js/whereish/*.js) | $(READY)
@@ -80,7 +105,8 @@ $(BASE): pyproject.toml $(wildcard requirements/*.txt) Makefile
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); apt-get update && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
 	$(PIP) --require-hashes -r requirements/core.txt
-	# Without hatch_build.py: it fetches the page's files from npm, and only $(PAGE) needs them.
+	# Without hatch_build.py: it fetches the page's files from npm, and only $(PAGE) needs them. The
+	# core is made by $(CORE).
 	HATCH_BUILD_NO_HOOKS=true $(PIP) --no-build-isolation -e .
 	touch $@
 

@@ -1,9 +1,12 @@
-"""Put what the page borrows into its ``vendor`` folder: a build hook, and a script.
+"""Build the compiled core and the page's ``vendor`` folder: a build hook, and a script.
 
-Other people's code is not in the repository. ``package-lock.json`` names it, to the byte; this
-has npm fetch it into a temporary folder and copies the few files that the page loads, with their
-licences and our own client. ``python hatch_build.py`` does the same as a build does, and the
-second time nothing.
+The core is built by ``core/build.py``, with ziglang. The environment variable WHEREISH_TARGET names
+the platform of a wheel, if it is not this machine's.
+
+The page borrows files of others, and other people's code is not in the repository.
+``package-lock.json`` names it, to the byte; this has npm fetch it into a temporary folder and
+copies the few files that the page loads, with their licences and our own client. ``python
+hatch_build.py`` builds the page as a build does, and the second time nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 try:
@@ -247,15 +251,27 @@ def untracked(root: Path) -> list[str]:
     return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
 
 
+def core_builder(root: Path = ROOT) -> ModuleType:
+    """Return the module ``core/build.py`` of a tree."""
+    spec = importlib.util.spec_from_file_location("whereish_core_build", root / "core/build.py")
+    if spec is None or spec.loader is None:
+        raise ImportError(f"core/build.py must be in {root}")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc, unused-ignore]
-    """Build the page before the package is, for every target: an sdist then needs no npm."""
+    """Build the core for wheels, and the page for every target: an sdist then needs no npm."""
 
     def dependencies(self) -> list[str]:
         """Ask for Node.js where the machine has none and the page is still to be built."""
         return [] if shutil.which("npm") or is_built(Path(self.root)) else [NODE]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the vendor folder, and have it packed although git ignores it."""
+        """Build core and vendor folder, and have them packed although git ignores them."""
+        if self.target_name != "sdist":
+            self._build_core(version == "editable", build_data)
         try:
             build_vendor(Path(self.root))
         except VendorError as wrong:
@@ -266,6 +282,37 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc, unuse
             return
         self._leave_out_untracked()
         build_data["artifacts"].append(f"/{PAGE}/vendor/")
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the libraries of another platform, which are in the wheel now."""
+        if self._foreign is not None:
+            self._foreign.cleanup()
+
+    _foreign: tempfile.TemporaryDirectory[str] | None = None
+
+    def _build_core(self, editable: bool, build_data: dict[str, Any]) -> None:
+        """Build the library of the wheel's platform, and the module for browsers."""
+        core = core_builder(Path(self.root))
+        name = "" if editable else os.environ.get("WHEREISH_TARGET", "")
+        if name and name not in core.TARGETS:
+            known = ", ".join(core.TARGETS)
+            self.app.abort(f"whereish: WHEREISH_TARGET must be one of {known}, got {name}")
+        target = core.TARGETS[name] if name else core.native()
+        folder = core.PACKAGE
+        if target != core.native():  # not into the package of this machine
+            self._foreign = tempfile.TemporaryDirectory(prefix="whereish-core-")
+            folder = Path(self._foreign.name)
+        try:
+            core.build(target, folder, core.cache_folder())
+            if not editable:
+                core.build(core.WASM, core.PACKAGE, core.cache_folder())
+        except core.CoreError as wrong:
+            self.app.abort(f"whereish: {wrong}")
+        if not editable:
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{target.wheel}"
+            for place, library in ((folder, target.library), (core.PACKAGE, core.WASM.library)):
+                build_data["force_include"][str(place / library)] = f"whereish/_core/{library}"
 
     def _leave_out_untracked(self) -> None:
         """Pack only what git tracks: a secret that lies in the tree is not."""

@@ -28,6 +28,7 @@
 /* Both directions of every pair, by their left place: row e says k(right) >= decay k(left). */
 typedef struct {
     int n;
+    int dense;       /* all ordered pairs have a place; decay is 0 where no pair is constrained */
     int64_t count;
     int64_t *start;  /* (n + 1) */
     int32_t *right;
@@ -40,11 +41,6 @@ typedef struct {
     double decay, slack, infeasibility, dual;
     int32_t i, j;
 } row_t;
-
-/* What a row needs in a step only. */
-typedef struct {
-    double per_slack, per_dual, complementarity_rhs;
-} row_step_t;
 
 typedef struct {
     double slack, dual;
@@ -61,7 +57,7 @@ typedef struct {
     int64_t count, room;
     int outside;             /* the envelope has to be laid out again */
     /* Scratch of a step. */
-    row_step_t *step;
+    double *complementarity_rhs; /* what slack dual of each row should change by, to first order */
     row_direction_t *direction, *trial;
     int64_t scratch_room;
     factor_t factor;
@@ -80,7 +76,7 @@ typedef struct {
 static void block_free(block_t *s) {
     if (!s) return;
     free(s->k), free(s->active), free(s->rows), free(s->first), free(s->rhs);
-    free(s->step), free(s->direction), free(s->trial);
+    free(s->complementarity_rhs), free(s->direction), free(s->trial);
     factor_free(&s->factor);
     free(s);
 }
@@ -110,11 +106,11 @@ static int block_scratch(block_t *s) {
     }
     if (s->count > s->scratch_room) {
         int64_t room = s->count + s->count / 4;
-        free(s->step), free(s->direction), free(s->trial);
-        s->step = NEW(row_step_t, room);
+        free(s->complementarity_rhs), free(s->direction), free(s->trial);
+        s->complementarity_rhs = NEW(double, room);
         s->direction = NEW(row_direction_t, room);
         s->trial = NEW(row_direction_t, room);
-        s->scratch_room = s->step && s->direction && s->trial ? room : 0;
+        s->scratch_room = s->complementarity_rhs && s->direction && s->trial ? room : 0;
         if (!s->scratch_room) return -1;
     }
     return 0;
@@ -154,10 +150,8 @@ static int factor_block(block_t *s, const double *pull) {
     memcpy(s->ground_h, pull, sizeof(double) * (size_t)n);
     for (int64_t r = 0; r < s->count; r++) {
         const row_t *row = s->rows + r;
-        double per_slack = 1.0 / row->slack;
-        s->step[r].per_slack = per_slack, s->step[r].per_dual = 1.0 / row->dual;
         int i = row->i, j = row->j;
-        double rho = rho_of(row), weight = row->dual * per_slack, side = weight * rho;
+        double rho = rho_of(row), weight = row->dual / row->slack, side = weight * rho;
         *entry(f, j, j) += weight;
         *entry(f, i, i) += side * rho;
         *entry(f, least(i, j), most(i, j)) -= side;
@@ -189,7 +183,7 @@ static int factor_block(block_t *s, const double *pull) {
         const row_t *row = s->rows + r;
         double along = row->slack - row->infeasibility -
                        (s->ground_h[row->j] - rho_of(row) * s->ground_h[row->i]);
-        sigma += row->dual * s->step[r].per_slack * along * along;
+        sigma += row->dual / row->slack * along * along;
     }
     for (int x = 0; x < n; x++) s->w[x] = s->k[x] * (1.0 - s->ground_h[x]);
     s->grounded = g, s->sigma = sigma;
@@ -221,8 +215,8 @@ static void right_side(block_t *s, const double *residual) {
     }
     for (int64_t r = 0; r < s->count; r++) {
         const row_t *row = s->rows + r;
-        const row_step_t *step = s->step + r;
-        double share = (step->complementarity_rhs + row->dual * row->infeasibility) * step->per_slack;
+        double share =
+            (s->complementarity_rhs[r] + row->dual * row->infeasibility) / row->slack;
         rhs[row->j] += share;
         rhs[row->i] -= share * rho_of(row);
         sum += share * (row->slack - row->infeasibility);
@@ -235,14 +229,14 @@ static void row_steps(block_t *s, const double *v, double tau, row_direction_t *
     double primal = 0.0, dual = 0.0;
     for (int64_t r = 0; r < s->count; r++) {
         const row_t *row = s->rows + r;
-        const row_step_t *step = s->step + r;
+        double per_slack = 1.0 / row->slack;
         double change = tau * (row->slack - row->infeasibility) +
                         (v[row->j] - rho_of(row) * v[row->i]) - row->infeasibility;
-        double d_dual = (step->complementarity_rhs - row->dual * change) * step->per_slack;
+        double d_dual = (s->complementarity_rhs[r] - row->dual * change) * per_slack;
         direction[r].slack = change;
         direction[r].dual = d_dual;
-        primal = larger(-change * step->per_slack, primal);
-        dual = larger(-d_dual * step->per_dual, dual);
+        primal = larger(-change * per_slack, primal);
+        dual = larger(-d_dual / row->dual, dual);
     }
     for (int x = 0; x < s->n; x++) primal = larger(-(v[x] + tau), primal);
     s->per_primal = primal, s->per_dual = dual;
@@ -291,13 +285,20 @@ static void move_block(block_t *s, const row_direction_t *direction, const doubl
     }
 }
 
-/* Whether a pair of place i that has no row has come near its limit. */
+/* Whether a pair of place i without a row has come near its limit. */
 INLINE int any_near(const pairs_t *pairs, int i, const double *k, const uint8_t *active) {
-    int any = 0;
-    double here = k[i];
-    for (int64_t e = pairs->start[i]; e < pairs->start[i + 1]; e++)
-        any |= (active[e] == 0) & (pairs->decay[e] * here > pairs->near[e] * k[pairs->right[e]]);
-    return any;
+    int64_t start = pairs->start[i], count = pairs->start[i + 1] - start, any = 0;
+    const double *decay = pairs->decay + start, *near = pairs->near + start, here = k[i];
+    active += start;
+    if (pairs->dense) {
+        for (int64_t j = 0; j < count; j++)
+            any |= (int64_t)(active[j] == 0) & (int64_t)(decay[j] * here > near[j] * k[j]);
+        return any != 0;
+    }
+    const int32_t *right = pairs->right + start;
+    for (int64_t e = 0; e < count; e++)
+        any |= (int64_t)(active[e] == 0) & (int64_t)(decay[e] * here > near[e] * k[right[e]]);
+    return any != 0;
 }
 
 /* Constrain the pairs that have come near their limit or past it.
@@ -324,24 +325,44 @@ static int join_rows(block_t *s, const pairs_t *pairs, const double *price, doub
     return 0;
 }
 
+/* Whether a step of 1 / limit would violate a pair of place i without a row by FAR_OFF. */
+INLINE int any_far_off(const pairs_t *pairs, int i, const double *k, const double *ku,
+                       const uint8_t *active, double limit) {
+    int64_t start = pairs->start[i], count = pairs->start[i + 1] - start, any = 0;
+    const double *decay = pairs->decay + start, here = k[i] / FAR_OFF, moved = ku[i] / FAR_OFF;
+    /* lost > limit margin, with lost = decay moved - ku_j and margin = k_j - decay here. */
+    double ours = moved + limit * here;
+    active += start;
+    if (pairs->dense) {
+        for (int64_t j = 0; j < count; j++)
+            any |= (int64_t)(active[j] == 0) & (int64_t)(decay[j] * ours > ku[j] + limit * k[j]);
+        return any != 0;
+    }
+    const int32_t *right = pairs->right + start;
+    for (int64_t e = 0; e < count; e++)
+        any |= (int64_t)(active[e] == 0) &
+               (int64_t)(decay[e] * ours > ku[right[e]] + limit * k[right[e]]);
+    return any != 0;
+}
+
 /* 1 / the longest step before a pair without a row is violated by a factor of FAR_OFF. */
 static double far_off(const block_t *s, const pairs_t *pairs, const double *u, double *ku) {
     const double *k = s->k;
     double limit = 0.0;
-    for (int x = 0; x < s->n; x++) ku[x] = k[x] * u[x];
+    for (int x = 0; x < s->n; x++) {
+        ku[x] = k[x] * u[x];
+        limit = larger(larger(u[x] / GROWTH, -u[x]), limit); /* no entry may become negative */
+    }
     for (int i = 0; i < s->n; i++) {
-        double here = k[i] / FAR_OFF, moved = ku[i] / FAR_OFF, largest = 0.0;
+        if (!any_far_off(pairs, i, k, ku, s->active, limit)) continue;
+        double here = k[i] / FAR_OFF, moved = ku[i] / FAR_OFF;
         for (int64_t e = pairs->start[i]; e < pairs->start[i + 1]; e++) {
             int j = pairs->right[e];
             double lost = pairs->decay[e] * moved - ku[j];
             double margin = k[j] - pairs->decay[e] * here;
-            double ratio = lost / margin;
-            int counts = (s->active[e] == 0) & (margin > 0.0) & (ratio > largest);
-            largest = counts ? ratio : largest;
+            if (s->active[e] == 0 && margin > 0.0 && lost > limit * margin) limit = lost / margin;
         }
-        limit = larger(largest, limit);
     }
-    for (int x = 0; x < s->n; x++) limit = larger(u[x] / GROWTH, limit);
     return limit;
 }
 

@@ -135,6 +135,7 @@ def build(target: Target, folder: Path = PACKAGE, cache: Path | None = None) -> 
         stamps = _stamps(folder) | {target.library: digest(target)}
         stamp = Path(fresh, "stamp.json")
         stamp.write_text(json.dumps(stamps, indent=1, sort_keys=True) + "\n", encoding="ascii")
+        made.chmod(0o755)
         try:
             os.replace(made, folder / target.library)
             os.replace(stamp, folder / "stamp.json")
@@ -144,6 +145,12 @@ def build(target: Target, folder: Path = PACKAGE, cache: Path | None = None) -> 
                 "use it, and build again"
             ) from None
     return True
+
+
+def cache_folder() -> Path | None:
+    """Return the folder for the compiler's own files that WHEREISH_ZIG_CACHE names, if any."""
+    named = os.environ.get("WHEREISH_ZIG_CACHE")
+    return Path(named).absolute() if named else None
 
 
 def _stamps(folder: Path) -> dict[str, str]:
@@ -188,7 +195,7 @@ def _link_options(target: Target) -> list[str]:
     if target.is_wasm:
         return [
             "-mcpu=generic+simd128", "-mexec-model=reactor", "-s",
-            "-Wl,-z,stack-size=1048576",
+            "-Wl,-z,stack-size=1048576", "-Wl,--export-table", "-Wl,--growable-table",
             *(f"-Wl,--export={name}" for name in (*exports(), "malloc", "free")),
         ]  # fmt: skip
     options = ["-shared", "-s"]
@@ -220,7 +227,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("targets", nargs="*", help="native, wasm, or one of " + ", ".join(TARGETS))
     parser.add_argument("--folder", type=Path, default=PACKAGE, help="where to put the libraries")
-    parser.add_argument("--cache", type=Path, help="keep the compiler's own files in this folder")
+    parser.add_argument(
+        "--cache", type=Path, default=cache_folder(),
+        help="keep the compiler's own files in this folder (default: $WHEREISH_ZIG_CACHE, or none)",
+    )  # fmt: skip
     asked = parser.parse_args()
     named = {"native": native(), "wasm": WASM, **TARGETS}
     if unknown := set(asked.targets) - named.keys():
@@ -228,7 +238,8 @@ def main() -> int:
     for name in asked.targets or ("native", "wasm"):
         begun, file = time.perf_counter(), asked.folder / named[name].library
         try:
-            done = build(named[name], asked.folder, asked.cache)
+            cache = asked.cache and asked.cache.absolute()
+            done = build(named[name], asked.folder, cache)
         except CoreError as wrong:
             sys.stderr.write(f"whereish: {wrong}\n")
             return 1

@@ -35,6 +35,7 @@
 #define ROUNDS 30         /* of pricing, at most */
 #define ITERATIONS 300    /* between two rounds, at most */
 #define PRICING_ITERATIONS 60
+#define CLOSING 10.0      /* the gap is computed when complementarity is within this of the target */
 
 /* The transport proof: bids are raised to the powers 8, 16, 32 up to these rounds. */
 #define BID_ROUNDS_8 30

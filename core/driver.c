@@ -374,9 +374,13 @@ static void private_task(void *context, int64_t item, int thread) {
     for (int x = 0; x < s->n; x++)
         k[x] = block->k[x] / s->totals[x], inside[x] = start[x] / task->interior[x];
     for (int i = 0; i < s->n; i++) {
-        int broken = 0;
-        for (int64_t e = pairs->start[i]; e < pairs->start[i + 1]; e++)
-            broken |= k[pairs->right[e]] - pairs->decay[e] * k[i] < 0.0;
+        int64_t first = pairs->start[i], count = pairs->start[i + 1] - first, broken = 0;
+        const double *decay = pairs->decay + first;
+        const int32_t *right = pairs->right + first;
+        if (pairs->dense)
+            for (int64_t j = 0; j < count; j++) broken |= (int64_t)(k[j] < decay[j] * k[i]);
+        else
+            for (int64_t e = 0; e < count; e++) broken |= (int64_t)(k[right[e]] < decay[e] * k[i]);
         if (!broken) continue;
         for (int64_t e = pairs->start[i]; e < pairs->start[i + 1]; e++) {
             int j = pairs->right[e];
@@ -619,7 +623,8 @@ static int descend(solve_t *s) {
         for (int x = 0; x < s->n; x++) total += s->least_reduced[x];
         s->descent_bound = larger(total, s->descent_bound);
         double bound = s->descent_bound;
-        if (s->options.progress || loss - bound <= s->target * loss) loss = update_incumbent(s);
+        if (s->options.progress || (s->closing && loss - bound <= s->target * loss))
+            loss = update_incumbent(s);
         if (s->failed) return WI_NUMERICS;
         double gap = loss > 0.0 ? (loss - bound) / loss : 0.0;
         int asked = 0;
@@ -627,7 +632,7 @@ static int descend(solve_t *s) {
             wi_progress now = {s->iterations, s->in_use, s->rows, loss, bound, gap};
             asked = s->options.progress(s->options.context, &now);
         }
-        if (gap <= s->target) return WI_SOLVED;
+        if (s->closing && gap <= s->target) return WI_SOLVED;
         if (asked) s->deadline = -INFINITY;
         int stop = agreed_stop(s);
         if (asked) return WI_STOPPED;
@@ -660,7 +665,7 @@ static void solve_to(solve_t *s, double tolerance, int resumed) {
     } while (0)
     if (!resumed) NEXT_TARGET();
     for (; s->round < ROUNDS && !s->failed; s->round++) {
-        if (!resumed) s->descent = 0, s->descent_bound = -INFINITY;
+        if (!resumed) s->descent = 0, s->descent_bound = -INFINITY, s->closing = 0;
         resumed = 0;
         s->stopped = descend(s);
         if (s->failed) break;

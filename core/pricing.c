@@ -222,7 +222,7 @@ static double price_block(const wi_program *p, block_t *s, const double *gain, d
             for (int64_t r = 0; r < s->count; r++) {
                 double rhs = target - s->rows[r].slack * s->rows[r].dual;
                 if (corrected) rhs -= s->direction[r].slack * s->direction[r].dual;
-                s->step[r].complementarity_rhs = rhs;
+                s->complementarity_rhs[r] = rhs;
             }
             right_side(s, s->residual);
             double tau = solve_block(s, s->rhs, s->rhs_sum, s->u), reach = off;

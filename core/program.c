@@ -119,8 +119,9 @@ end:
 static int fill_pairs(wi_program *p, const int32_t *pairs, const double *exponents,
                       const int32_t *rank) {
     pairs_t *to = &p->pairs;
-    int64_t *filled = NEW(int64_t, p->n);
-    to->n = p->n, to->count = 2 * p->edges;
+    int64_t *filled = NEW(int64_t, p->n), n = p->n;
+    to->n = p->n, to->dense = 8 * p->edges > n * n;
+    to->count = to->dense ? n * n : 2 * p->edges;
     to->start = NEW(int64_t, p->n + 1), to->right = NEW(int32_t, to->count);
     to->decay = NEW(double, to->count), to->near = NEW(double, to->count);
     p->decay_of = NEW(double, (double)p->n * p->n);
@@ -129,14 +130,18 @@ static int fill_pairs(wi_program *p, const int32_t *pairs, const double *exponen
     if (!filled || !to->start || !to->right || !to->decay || !to->near || !p->decay_of ||
         !p->first || !p->first_left)
         return free(filled), -1;
-    for (int64_t e = 0; e < p->edges; e++)
+    for (int64_t e = 0; e < p->edges && !to->dense; e++)
         to->start[rank[pairs[2 * e]] + 1]++, to->start[rank[pairs[2 * e + 1]] + 1]++;
-    for (int x = 0; x < p->n; x++) to->start[x + 1] += to->start[x], filled[x] = to->start[x];
+    for (int64_t x = 0; x < n; x++) {
+        to->start[x + 1] = to->dense ? (x + 1) * n : to->start[x + 1] + to->start[x];
+        filled[x] = to->start[x];
+    }
+    for (int64_t e = 0; e < to->count && to->dense; e++) to->right[e] = (int32_t)(e % n), to->near[e] = 1.0;
     int64_t firsts = 0;
     for (int side = 0; side < 2; side++)
         for (int64_t e = 0; e < p->edges; e++) {
             int i = rank[pairs[2 * e + side]], j = rank[pairs[2 * e + 1 - side]];
-            int64_t at = filled[i]++;
+            int64_t at = to->dense ? i * n + j : filled[i]++;
             double decay = exp(-exponents[e]);
             to->right[at] = j, to->decay[at] = decay;
             to->near[at] = 1.0 - NEAR * (1.0 - decay * decay);

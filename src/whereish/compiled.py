@@ -30,7 +30,7 @@ from whereish.errors import WhereishError
 from whereish.parallel import parallel_for
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
 VERSION = 1  # WI_VERSION: the library must have the same
 FOLDER = Path(__file__).parent / "_core"
@@ -241,12 +241,11 @@ def for_rows(name: str, n: int, m: int, *arrays: NDArray[Any]) -> None:
         parallel_for(function, n, n, m, *where)
 
 
-def address(array: NDArray[Any], kind: str) -> int:
+def address(array: NDArray[Any], kind: DTypeLike) -> int:
     """Return where the numbers of an array are, after a check of their type and order.
 
-    The array must live until the call that gets the address has returned. ``kind`` is the type in
-    numpy's letters: f8, i4, i8, u1 or u8.
+    The array must live until the call that gets the address has returned.
     """
-    if array.dtype.str[1:] != kind or not array.dtype.isnative or not array.flags.c_contiguous:
-        raise TypeError(f"the core needs a contiguous array of {kind}, got {array.dtype.str}")
+    if array.dtype != kind or not array.flags.c_contiguous:
+        raise TypeError(f"the core needs a contiguous array of {kind}, got one of {array.dtype}")
     return array.ctypes.data

@@ -2,9 +2,9 @@
 
 Every machine runs a member: the same driver of the compiled core, on its share of the blocks. The
 members communicate by all-reduces only, over authenticated TCP connections to this process, which
-adds up the sums in the order that the core fixes (`reduce_members`). So the result is the local one,
-to the last bit. Ray supplies the processes and says when one is lost; the prior, the states and the
-result do not go through its object store, which may end up on a disk.
+adds up the sums in the order that the core fixes (`reduce_members`). So the result is the local
+one, to the last bit. Ray supplies the processes and says when one is lost; the prior, the states
+and the result do not go through its object store, which may end up on a disk.
 
 A lost member is replaced, and all members resume from the last checkpoint that is complete.
 """
@@ -253,7 +253,7 @@ class _Group:
         finally:
             _close(attempt)
 
-    def _receive(self, attempt: _Attempt, connection: Connection[Any, Any], progress: Any) -> None:
+    def _receive(self, attempt: _Attempt, connection: Any, progress: Any) -> None:
         number = attempt.connections[connection]
         message = connection.recv_bytes()
         kind, content = message[:1], memoryview(message)[1:]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import InputError, described
 from whereish.places.validation import Array, Immutable, as_number, as_numbers, readonly
@@ -18,6 +18,7 @@ SAME_PLACE_KM = 1e-6  # a millimetre: places this close count as one
 # in the plane is at most 1.0494 times the one on the ground. The JavaScript client has the same.
 FURTHEST_KM = 3400.0
 _POLAR_RADIUS_KM = 6356.752314245  # WGS84: 1 / radius^2 is the largest curvature of the ellipsoid
+_FEW = 400  # places whose distances are computed pair by pair
 
 
 @dataclass(frozen=True)
@@ -222,21 +223,31 @@ the same point
             return float(np.hypot(*self.cell_km) / 2)
         if len(self) < 2:
             return 0.0
-        return float(self.tree.query(self.xy, k=2)[0][:, 1].max())
+        return float(self._nearest()[0].max())
 
     @property
     def reach_km(self) -> float:
         """The former name of `largest_snap_km`."""
         return self.largest_snap_km
 
+    def _nearest(self) -> tuple[Array, NDArray[np.int64]]:
+        """Return how far the nearest other place of each place is, and which it is."""
+        every = np.arange(len(self))
+        if len(self) <= _FEW:  # without SciPy, whose import takes longer
+            away = np.hypot(*(self.xy[:, None] - self.xy).T)
+            np.fill_diagonal(away, np.inf)
+            other = away.argmin(axis=0)
+            return away[other, every], other
+        both, others = self.tree.query(self.xy, k=2)
+        return both[:, 1], np.where(others[:, 1] == every, others[:, 0], others[:, 1])
+
     def _check_different(self) -> None:
         if len(self.xy) < 2:
             return
-        away, other = self.tree.query(self.xy, k=2)
-        close = np.flatnonzero(away[:, 1] <= SAME_PLACE_KM)
+        away, other = self._nearest()
+        close = np.flatnonzero(away <= SAME_PLACE_KM)
         if len(close):
-            first = int(close[0])
-            a, b = sorted({first, *(int(i) for i in other[first])})[:2]
+            a, b = sorted((int(close[0]), int(other[close[0]])))
             raise InputError(
                 f"places must differ by a millimetre, but {a} and {b} are both at the same point"
             )
