@@ -18,6 +18,9 @@ enum {
     POWER_16_UP_TO = 60,  /* 16, and then 32 */
 };
 
+/* Bids aim a little above the need: otherwise a demand comes close to it and never reaches it. */
+#define OVERSHOOT 1.003f
+
 typedef float wide __attribute__((vector_size(4 * WIDE)));
 typedef int32_t mask __attribute__((vector_size(4 * WIDE)));
 
@@ -151,8 +154,8 @@ static int settle(space *s, int64_t demands, int64_t supplies, int64_t padded, i
         const float power = 1.2f / (float)(1 << squarings);
         float most = 0.0f;
         for (int64_t c = 0; c < demands; c++) {
-            const float floor = 0.01f * s->need[c];
-            s->bid[c] *= powf(s->need[c] / (s->got[c] > floor ? s->got[c] : floor), power);
+            const float aim = OVERSHOOT * s->need[c], floor = 0.01f * aim;
+            s->bid[c] *= powf(aim / (s->got[c] > floor ? s->got[c] : floor), power);
             if (s->bid[c] > most) most = s->bid[c];
         }
         for (int64_t c = 0; c < demands; c++) s->bid[c] /= most;

@@ -138,7 +138,7 @@ def build(
             mechanism, spec.prior, lambda _: _search(plain, memory_limit, cluster), spec.quality
         )
         mechanism = blurred.mechanism
-    if how_far and mechanism.proof is None:
+    if how_far and mechanism.build.lower_bound_km is None:
         with waiting("bounding the distance to the optimum") as tell:
             mechanism = wh.how_far(
                 mechanism, spec.prior, spec.quality, time_limit_s=spec.time_limit_s,

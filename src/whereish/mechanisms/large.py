@@ -1,0 +1,203 @@
+"""Mechanisms for sets of places that are too large for an exact solve, with a lower bound.
+
+Steps: coarser programs (`coarse`), a mechanism from them (`lifted`) or in closed form, whichever
+loses less, and a lower bound from their prices (`price_bound`). Each step is left out if there is
+no time for it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from whereish.deadline import Deadline
+from whereish.errors import GuaranteeError, SolveError
+from whereish.limits import BOUND_PLACES, BOUND_POWER, BOUND_S
+from whereish.measures import Proof, relative_gap, streamed_bound
+from whereish.mechanisms.build import Build
+from whereish.mechanisms.coarse import Coarse, solve_coarse
+from whereish.mechanisms.lifted import lifted_matrix
+from whereish.mechanisms.mechanism import Mechanism, repair_and_check
+from whereish.mechanisms.price_bound import Problem, first_prices, improved, pass_seconds, proofs
+from whereish.places import Array, Places
+from whereish.solvers import Progress as SolverProgress
+from whereish.solvers import estimate
+from whereish.solvers.estimates import estimate_closed_form
+
+Progress = Callable[[int, int], object]
+
+_SIZES = (300, 250, 200, 150, 100, 60)  # clusters of the program for all places
+_REGION_CLUSTERS = 150
+_WHOLE_SHARE, _REGIONS_SHARE = 0.25, 0.3  # of the time, for these programs
+_MOST_REGIONS = 40
+# Regions are worth it if clusters are larger than this, in units of 1 / eps, on average.
+_COARSE_FROM = 0.1
+_PROOF_PASSES = 2  # the time of the proof, in passes
+# A proof with more multipliers, or for more pairs of places and outputs, is not kept.
+_KEPT_ROWS, _KEPT_PAIRS = 5_000_000, 10_000_000
+
+
+def allowed_seconds(n: int, time_limit_s: float | None) -> float:
+    """Return the time of all steps: the limit, or where there is none what n places may take."""
+    if time_limit_s is not None:
+        return time_limit_s
+    return BOUND_S * max(1.0, n / BOUND_PLACES) ** BOUND_POWER
+
+
+def coarse_programs(
+    problem: Problem, seconds: float, progress: Progress | None = None
+) -> list[Coarse]:
+    """Solve a program for all places, then one for each region; all places come first."""
+    n = len(problem.prior)
+    deadline = Deadline(seconds * _WHOLE_SHARE)
+    clusters = next(
+        (c for c in _SIZES if estimate(c, c, 0).seconds <= seconds * _WHOLE_SHARE), _SIZES[-1]
+    )
+    parts = (problem.prior, problem.loss, problem.epsilon, problem.metric)
+    found = solve_coarse(*parts, 1, clusters, deadline)
+    whole = found[0]
+    away = problem.metric[np.arange(n), whole.medoids[whole.cluster]]
+    if problem.epsilon * float(problem.prior @ away) < _COARSE_FROM:
+        return found
+    each = estimate(_REGION_CLUSTERS, _REGION_CLUSTERS, 0).seconds
+    regions = int(min(_MOST_REGIONS, n // _REGION_CLUSTERS, seconds * _REGIONS_SHARE / each))
+    if regions >= 2:
+        deadline = Deadline(seconds * _REGIONS_SHARE)
+        found += solve_coarse(*parts, regions, _REGION_CLUSTERS, deadline, progress)
+    return found
+
+
+def price_bound(
+    problem: Problem,
+    coarse: list[Coarse],
+    deadline: Deadline,
+    progress: Progress | None = None,
+) -> tuple[float, Proof | None, int] | None:
+    """Return a lower bound, its proof if that is small enough, and the number of multipliers.
+
+    None if there is no time for it.
+    """
+    decay = problem.decay()
+    prices = first_prices(coarse)
+    once = pass_seconds(problem, prices, decay)
+    if deadline.left < _PROOF_PASSES * once:
+        return None
+    if deadline.left > (_PROOF_PASSES + 1) * once:
+        prices = improved(problem, prices, decay, progress)
+    kept: list[Proof] = []
+    n, m = problem.loss.shape
+    count = 0
+
+    def parts() -> Iterator[Proof]:
+        nonlocal count
+        for part in proofs(problem, prices, decay):
+            count += len(part.value)
+            if n * m <= _KEPT_PAIRS and count <= _KEPT_ROWS:
+                kept.append(part)
+            else:
+                kept.clear()
+            yield part
+
+    bound = max(0.0, streamed_bound(parts(), problem.prior, problem.loss, problem.metric))
+    proof = None
+    if kept and sum(len(part.value) for part in kept) == count:
+        proof = Proof(
+            problem.epsilon,
+            np.concatenate([part.output for part in kept]),
+            np.concatenate([part.left for part in kept]),
+            np.concatenate([part.right for part in kept]),
+            np.concatenate([part.value for part in kept]),
+        )
+    return bound, proof, count
+
+
+def with_bound(
+    mechanism: Mechanism, problem: Problem, coarse: list[Coarse], deadline: Deadline,
+    progress: Progress | None = None,
+) -> Mechanism:  # fmt: skip
+    """Return a mechanism with a lower bound from prices and its gap, if there is time for it."""
+    found = price_bound(problem, coarse, deadline, progress)
+    if found is None:
+        notes = (*mechanism.build.notes, "there was no time for a lower bound")
+        return mechanism.with_metadata(replace(mechanism.build, notes=notes))
+    bound, proof, count = found
+    note = f"the lower bound is from prices of {len(coarse)} coarser programs"
+    if proof is None:
+        note += f"; its proof of {count:,} multipliers was checked and is too large to keep"
+    loss = float((problem.prior[:, None] * problem.loss * mechanism.matrix).sum())
+    build = replace(
+        mechanism.build, lower_bound_km=bound, gap=relative_gap(loss, bound),
+        notes=(*mechanism.build.notes, note),
+    )  # fmt: skip
+    return mechanism.with_metadata(build, proof)
+
+
+def large_mechanism(
+    inputs: Places,
+    targets: Places,
+    problem: Problem,
+    closed: Callable[[], Mechanism],
+    time_limit_s: float | None,
+    *,
+    lift: bool,
+    progress: Callable[[SolverProgress], object] | None = None,
+) -> Mechanism:
+    """Build a mechanism for a large set of places, with a lower bound on the loss of every other.
+
+    Parameters
+    ----------
+    closed
+        Builds the closed form.
+    lift
+        Whether a mechanism of a coarser program may replace the closed form.
+    """
+    start = time.perf_counter()
+    n, m = problem.loss.shape
+    steps = 0
+
+    def tell(_done: int, _all: int) -> None:
+        nonlocal steps
+        steps += 1
+        if progress is not None:
+            progress(SolverProgress(steps, math.inf, 0.0, 1.0, m, 0))
+
+    seconds = allowed_seconds(n, time_limit_s)
+    deadline = Deadline(seconds)
+    form_s = estimate_closed_form(n, m).seconds
+    spare = seconds - form_s if not lift else seconds
+    if spare < form_s:
+        return closed()
+    coarse = coarse_programs(problem, spare, tell)
+    found = _lifted(inputs, targets, problem, coarse[:1], tell) if lift else None
+    if found is None or form_s < 0.3 * deadline.left:
+        other = closed()
+        if found is None or _loss(other, problem) <= _loss(found, problem):
+            found = other
+    found = with_bound(found, problem, coarse, deadline, tell)
+    build = replace(found.build, seconds=time.perf_counter() - start)
+    return found.with_metadata(build, found.proof)
+
+
+def _loss(mechanism: Mechanism, problem: Problem) -> float:
+    return float((problem.prior[:, None] * problem.loss * mechanism.matrix).sum())
+
+
+def _lifted(
+    inputs: Places, targets: Places, problem: Problem, coarse: list[Coarse],
+    progress: Progress | None,
+) -> Mechanism | None:  # fmt: skip
+    matrix = lifted_matrix(
+        problem.prior, problem.loss, problem.epsilon, problem.metric, coarse, progress
+    )
+    note = f"extended from the optimum of {len(coarse[0].medoids)} clusters of places"
+    try:
+        return repair_and_check(
+            matrix, inputs, targets, problem.epsilon, problem.metric,
+            Build("coarse-optimal+remap", notes=(note,)),
+        )  # fmt: skip
+    except (GuaranteeError, SolveError):
+        return None
