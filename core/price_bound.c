@@ -16,6 +16,7 @@ enum {
     MOST_PAIRS = 1 << 22, /* of demands and supplies of one output: 16 MiB */
     POWER_8_UP_TO = 30,   /* rounds in which shares are bids to the power 8, ... */
     POWER_16_UP_TO = 60,  /* 16, and then 32 */
+    SHARPER = 40,         /* rounds to cover the same with the power 32 */
 };
 
 /* Bids aim a little above the need: otherwise a demand comes close to it and never reaches it. */
@@ -43,7 +44,7 @@ typedef struct {
     double *gain;                   /* (n) cost - prices */
     int32_t *demand, *supply;       /* places with a negative and a positive gain */
     float *reach;                   /* (n) largest decay to a demand, then gain times that */
-    float *bid, *best, *got, *need; /* (demands, padded) */
+    float *bid, *best, *kept, *got, *need; /* (demands, padded) */
     float *row, *near;              /* shares of a supply; decay from each supply to each demand */
     int64_t near_size;
 } space;
@@ -130,17 +131,18 @@ static int gather(space *s, const float *decay, float least, int64_t *demands, i
     return 0;
 }
 
-/* Raise the bids of those in need until they are covered; return the squarings of the best round. */
-static int settle(space *s, int64_t demands, int64_t supplies, int64_t padded, int rounds,
-                  double tolerance, float cut, double *uncovered) {
+/* Raise the bids of those in need until they are covered; return the squarings of the best round.
+ * The bids and the first round are given: later rounds have higher powers, and fewer flows. */
+static int settle(space *s, int64_t demands, int64_t supplies, int64_t padded, int first,
+                  int rounds, double tolerance, float cut, double *uncovered) {
     double all_need = 0.0, least = INFINITY;
     int best_squarings = 3;
     for (int64_t c = 0; c < padded; c++) {
-        s->bid[c] = s->best[c] = c < demands ? 1.0f : 0.0f;
+        s->best[c] = s->bid[c];
         s->need[c] = c < demands ? (float)-s->gain[s->demand[c]] : 0.0f;
         all_need += s->need[c];
     }
-    for (int round = 0; round < rounds; round++) {
+    for (int round = first; round < rounds; round++) {
         const int squarings = round < POWER_8_UP_TO ? 3 : round < POWER_16_UP_TO ? 4 : 5;
         serve(s, supplies, padded, squarings, cut, s->bid);
         double missing = 0.0;
@@ -174,11 +176,11 @@ int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, cons
     const size_t floats = (size_t)padded_n * sizeof(float), ints = (size_t)n * sizeof(int32_t);
     s.gain = malloc((size_t)n * sizeof(double));
     s.demand = malloc(ints), s.supply = malloc(ints);
-    s.reach = malloc(floats), s.bid = malloc(floats), s.best = malloc(floats);
+    s.reach = malloc(floats), s.bid = malloc(floats), s.best = malloc(floats), s.kept = malloc(floats);
     s.got = malloc(floats), s.need = malloc(floats), s.row = malloc(floats);
     s.near = malloc(floats);
     int64_t count = 0;
-    if (!s.gain || !s.demand || !s.supply || !s.reach || !s.bid || !s.best || !s.got || !s.need ||
+    if (!s.gain || !s.demand || !s.supply || !s.reach || !s.bid || !s.best || !s.kept || !s.got || !s.need ||
         !s.row || !s.near)
         count = -1;
     for (int64_t z = 0; z < outputs && count >= 0; z++) {
@@ -191,8 +193,21 @@ int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, cons
         }
         const int64_t padded = (demands + WIDE - 1) / WIDE * WIDE;
         if (demands) {
-            const int squarings = settle(&s, demands, supplies, padded, rounds, tolerance,
-                                         (float)cut, uncovered + z);
+            for (int64_t c = 0; c < padded; c++) s.bid[c] = c < demands ? 1.0f : 0.0f;
+            int squarings = settle(&s, demands, supplies, padded, 0, rounds, tolerance, (float)cut,
+                                   uncovered + z);
+            if (capacity > 0 && squarings < 5) { /* fewer flows, if they cover as much */
+                double again, need = 0.0;
+                for (int64_t c = 0; c < demands; c++) need += s.need[c];
+                memcpy(s.bid, s.best, (size_t)padded * sizeof *s.bid);
+                memcpy(s.kept, s.best, (size_t)padded * sizeof *s.bid);
+                settle(&s, demands, supplies, padded, POWER_16_UP_TO, POWER_16_UP_TO + SHARPER,
+                       tolerance, (float)cut, &again);
+                if (again <= uncovered[z] + tolerance * need)
+                    squarings = 5, uncovered[z] = again;
+                else
+                    memcpy(s.best, s.kept, (size_t)padded * sizeof *s.bid);
+            }
             serve(&s, supplies, padded, squarings, (float)cut, s.best);
             /* `need` becomes the share of what a demand got that it needs. */
             for (int64_t c = 0; c < demands; c++) {
@@ -223,7 +238,7 @@ int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, cons
         for (int64_t x = 0; x < n; x++)
             if (s.gain[x] >= 0.0 && s.gain[x] < residual[x]) residual[x] = s.gain[x];
     }
-    free(s.gain), free(s.demand), free(s.supply), free(s.reach), free(s.bid), free(s.best);
+    free(s.gain), free(s.demand), free(s.supply), free(s.reach), free(s.bid), free(s.best), free(s.kept);
     free(s.got), free(s.need), free(s.row), free(s.near);
     return count;
 }

@@ -66,7 +66,10 @@ def solve_coarse(
     deadline: Deadline,
     progress: Callable[[int, int], object] | None = None,
 ) -> list[Coarse]:
-    """Solve a coarser program for each region, until the deadline; at least one is returned."""
+    """Solve a coarser program for each region, until the deadline.
+
+    A solve that the deadline ends may have no prices; its region is left out.
+    """
     found: list[Coarse] = []
     parts = split(metric, prior, regions)
     for number, region in enumerate(parts):
@@ -75,8 +78,13 @@ def solve_coarse(
         weights = prior.copy()
         if len(parts) > 1:
             weights *= np.exp(-_COARSENING * epsilon * metric[region].min(axis=0))
-        fair = None if deadline.seconds is None else deadline.left / (len(parts) - number)
-        found.append(_solve(prior, loss, epsilon, metric, region, weights, clusters, fair))
+        if deadline.passed:
+            break
+        # Time that one region does not use is for the next ones.
+        fair = None if deadline.seconds is None else 2 * deadline.left / (len(parts) - number)
+        solved = _solve(prior, loss, epsilon, metric, region, weights, clusters, fair)
+        if solved is not None:
+            found.append(solved)
     return found
 
 
@@ -143,7 +151,7 @@ def _solve(
     weights: Array,
     clusters: int,
     time_limit_s: float | None,
-) -> Coarse:
+) -> Coarse | None:
     chosen, near = medoids(metric, weights, clusters)
     masses = np.bincount(near, prior, len(chosen))
     kept = np.flatnonzero(masses > 0)
@@ -167,6 +175,8 @@ def _solve(
         COARSE_TOLERANCE, time_limit_s,
     )  # fmt: skip
     y = solved.multipliers
+    if not len(y.value):
+        return None
     reduced = masses[:, None] * means[:, outputs]
     np.subtract.at(reduced, (y.right, y.output), y.value)
     np.add.at(

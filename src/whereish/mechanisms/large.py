@@ -53,12 +53,14 @@ def coarse_programs(
 ) -> list[Coarse]:
     """Solve a program for all places, then one for each region; all places come first."""
     n = len(problem.prior)
-    deadline = Deadline(seconds * _WHOLE_SHARE)
+    deadline = Deadline(seconds * 2 * _WHOLE_SHARE)
     clusters = next(
         (c for c in _SIZES if estimate(c, c, 0).seconds <= seconds * _WHOLE_SHARE), _SIZES[-1]
     )
     parts = (problem.prior, problem.loss, problem.epsilon, problem.metric)
     found = solve_coarse(*parts, 1, clusters, deadline)
+    if not found:
+        return []
     whole = found[0]
     away = problem.metric[np.arange(n), whole.medoids[whole.cluster]]
     if problem.epsilon * float(problem.prior @ away) < _COARSE_FROM:
@@ -120,7 +122,7 @@ def with_bound(
     progress: Progress | None = None,
 ) -> Mechanism:  # fmt: skip
     """Return a mechanism with a lower bound from prices and its gap, if there is time for it."""
-    found = price_bound(problem, coarse, deadline, progress)
+    found = price_bound(problem, coarse, deadline, progress) if coarse else None
     if found is None:
         notes = (*mechanism.build.notes, "there was no time for a lower bound")
         return mechanism.with_metadata(replace(mechanism.build, notes=notes))
@@ -172,6 +174,8 @@ def large_mechanism(
     if spare < form_s:
         return closed()
     coarse = coarse_programs(problem, spare, tell)
+    if not coarse:
+        return closed()
     found = _lifted(inputs, targets, problem, coarse[:1], tell) if lift else None
     if found is None or form_s < 0.3 * deadline.left:
         other = closed()

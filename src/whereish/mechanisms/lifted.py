@@ -14,17 +14,18 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from whereish.compiled import address, library
+from whereish.compiled import address, for_rows, library
 from whereish.mechanisms.coarse import Coarse
 from whereish.parallel import parallel_for
 from whereish.places import Array
 
 _NEIGHBOURS = 80
 # The weights of places are powers of their probability: at the end all places weigh the same.
-_SCHEDULE = ((1.0, 40), (0.5, 30), (0.25, 30), (0.0, 60))
+_SCHEDULE = ((1.0, 40), (0.5, 30), (0.25, 30), (0.0, 400))
 _BLEND = 0.5  # how fast the share of a region falls with distance, in units of 1 / eps
+_LIFTS = 4
 _FLOOR = 1e-12  # no probability of a coarser optimum is below
-_LESS = 1e-4  # the share of epsilon that is left for the last division by the sums
+_LESS = 1e-3  # the share of epsilon that is left for the last division by the sums
 
 
 def lifted_matrix(
@@ -38,9 +39,9 @@ def lifted_matrix(
     """Return a matrix that is private up to rounding, over all outputs."""
     outputs = np.unique(np.concatenate([one.outputs for one in coarse]))
     columns = _blended(epsilon, metric, coarse, outputs)
-    logs = _relaxed(np.log(columns), prior, epsilon * (1 - _LESS) * metric, progress)
-    rows = np.exp(logs)
-    rows /= rows.sum(axis=1, keepdims=True)
+    exponents = epsilon * (1 - _LESS) * metric
+    logs = _relaxed(np.log(columns), prior, exponents, progress)
+    rows = _all_pairs(np.exp(logs), np.exp(-exponents))
     to = ((prior[:, None] * rows).T @ loss).argmin(axis=1)
     matrix = np.zeros(loss.shape)
     np.add.at(matrix.T, to, rows.T)
@@ -66,6 +67,20 @@ def _blended(epsilon: float, metric: Array, coarse: list[Coarse], outputs: NDArr
     return np.maximum(columns, np.finfo(float).tiny)
 
 
+def _all_pairs(rows: Array, decay: Array) -> Array:
+    """Make all pairs private, also those of places that are no neighbours, and divide by the sums.
+
+    Columns are lifted to the smallest private ones above. The sums then differ a little, and the
+    division breaks a few ratios again, less each time.
+    """
+    for _ in range(_LIFTS):
+        rows /= rows.sum(axis=1, keepdims=True)
+        above = np.empty_like(rows)
+        for_rows("wi_lift", *rows.shape, rows, decay, above)
+        rows = above
+    return np.asarray(rows / rows.sum(axis=1, keepdims=True))
+
+
 def _relaxed(
     logs: Array, prior: Array, exponents: Array, progress: Callable[[int, int], object] | None
 ) -> Array:
@@ -87,7 +102,10 @@ def _relaxed(
             if progress is not None and done % 10 == 0:
                 progress(done, steps)
             done += 1
-            logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+            sums = np.log(np.exp(logs).sum(axis=1, keepdims=True))
+            if power == 0.0 and (np.abs(sums[other, 0] - sums) <= _LESS / 2 * exponent).all():
+                return logs  # what the division by the sums costs is left of epsilon
+            logs = logs - sums
             moved = np.empty_like(logs)
             parallel_for(
                 core.wi_relax, n, m, count, address(logs, "f8"), address(other, "i4"),

@@ -29,7 +29,7 @@ _AT_ONCE = 32  # outputs in a call of the core
 _SMALLEST_DECAY = np.exp(-6.5)  # farther flows are left out
 _STEP = 0.5  # the share of what is uncovered that is taken off the prices
 _ROUNDS, _LAST_ROUNDS = 30, 60  # of the transport problem, in a trial and in the proof
-_CUT, _LAST_CUT = 1e-5, 1e-2  # smaller shares of a supply are dropped
+_CUT, _LAST_CUT = 1e-5, 1e-3  # smaller shares of a supply are dropped
 
 
 @dataclass(frozen=True, eq=False)
