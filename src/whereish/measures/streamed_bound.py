@@ -10,11 +10,13 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whereish.errors import GuaranteeError, InputError
 from whereish.measures.bound import Proof
 from whereish.places import Array, as_epsilon, as_numbers, as_prior
 
+_Integers = NDArray[np.int64]
 _UNIT = 2.0**-53
 # Relative margin for exp, for the distance in it, and for priors and losses that were rounded.
 _ROOM = 2.0**-40
@@ -77,7 +79,7 @@ def streamed_bound(
     return math.nextafter(total - math.fsum(np.abs(least)) * _ROOM, -math.inf)
 
 
-def _checked(proof: Proof, n: int, m: int) -> tuple[float, Array, Array, Array, Array]:
+def _checked(proof: Proof, n: int, m: int) -> tuple[float, _Integers, _Integers, _Integers, Array]:
     """Return epsilon and the rows of a proof: output, left and right place, multiplier."""
     y = np.asarray(proof.value, dtype=np.float64)
     if y.ndim != 1 or not ((y >= 0) & (y <= _LARGEST)).all():

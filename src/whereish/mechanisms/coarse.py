@@ -153,12 +153,12 @@ def _solve(
     time_limit_s: float | None,
 ) -> Coarse | None:
     chosen, near = medoids(metric, weights, clusters)
-    masses = np.bincount(near, prior, len(chosen))
+    masses: Array = np.bincount(near, prior, len(chosen)).astype(np.float64)
     kept = np.flatnonzero(masses > 0)
     if len(kept) < len(chosen):  # a cluster without probability has no price
         chosen = chosen[kept]
         near = metric[:, chosen].argmin(axis=1)
-        masses = np.bincount(near, prior, len(chosen))
+        masses = np.bincount(near, prior, len(chosen)).astype(np.float64)
     costs = np.zeros((len(chosen), loss.shape[1]))
     order = np.argsort(near, kind="stable")
     for place in order:
@@ -179,11 +179,7 @@ def _solve(
         return None
     reduced = masses[:, None] * means[:, outputs]
     np.subtract.at(reduced, (y.right, y.output), y.value)
-    np.add.at(
-        reduced, (y.left, y.output), y.value * np.exp(-epsilon * inside[y.left, y.right])
-    )
+    np.add.at(reduced, (y.left, y.output), y.value * np.exp(-epsilon * inside[y.left, y.right]))
     each = reduced.min(axis=1) / np.maximum(masses, 1e-300)
     used = np.flatnonzero(solved.matrix.max(axis=0) > 1e-6)
-    return Coarse(
-        region, chosen, near, prior * each[near], outputs[used], solved.matrix[:, used]
-    )
+    return Coarse(region, chosen, near, prior * each[near], outputs[used], solved.matrix[:, used])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,7 +32,10 @@ Progress = Callable[[int, int], object]
 
 _SIZES = (300, 250, 200, 150, 100, 60)  # clusters of the program for all places
 _REGION_CLUSTERS = 150
-_WHOLE_SHARE, _REGIONS_SHARE = 0.25, 0.3  # of the time, for these programs
+_WHOLE_SHARE = 0.25  # of the time, for the program of all places
+_REGIONS_SHARE = 0.6  # of the time that the proof leaves, for those of regions
+_FORM_SHARE = 0.3  # of the time left, for a closed form that may lose less
+_SAFE = 1.5  # a pass may take this many times its estimate
 _MOST_REGIONS = 40
 # Regions are worth it if clusters are larger than this, in units of 1 / eps, on average.
 _COARSE_FROM = 0.1
@@ -45,49 +48,61 @@ def allowed_seconds(n: int, time_limit_s: float | None) -> float:
     """Return the time of all steps: the limit, or where there is none what n places may take."""
     if time_limit_s is not None:
         return time_limit_s
-    return BOUND_S * max(1.0, n / BOUND_PLACES) ** BOUND_POWER
+    return float(BOUND_S * max(1.0, n / BOUND_PLACES) ** BOUND_POWER)
 
 
-def coarse_programs(
-    problem: Problem, seconds: float, progress: Progress | None = None
+def whole_program(problem: Problem, seconds: float) -> Coarse | None:
+    """Solve one coarser program for all places, as large as the time allows."""
+    allowed = seconds * _WHOLE_SHARE
+    clusters = next((c for c in _SIZES if estimate(c, c, 0).seconds <= allowed), _SIZES[-1])
+    # The estimate is for this machine without other load: the solve may take twice as long.
+    found = solve_coarse(*_parts(problem), 1, clusters, Deadline(2 * allowed))
+    return found[0] if found else None
+
+
+def region_programs(
+    problem: Problem, whole: Coarse, seconds: float, progress: Progress | None = None
 ) -> list[Coarse]:
-    """Solve a program for all places, then one for each region; all places come first."""
+    """Solve coarser programs for regions, if the clusters of the whole are large, and in time."""
     n = len(problem.prior)
-    deadline = Deadline(seconds * 2 * _WHOLE_SHARE)
-    clusters = next(
-        (c for c in _SIZES if estimate(c, c, 0).seconds <= seconds * _WHOLE_SHARE), _SIZES[-1]
-    )
-    parts = (problem.prior, problem.loss, problem.epsilon, problem.metric)
-    found = solve_coarse(*parts, 1, clusters, deadline)
-    if not found:
-        return []
-    whole = found[0]
     away = problem.metric[np.arange(n), whole.medoids[whole.cluster]]
     if problem.epsilon * float(problem.prior @ away) < _COARSE_FROM:
-        return found
+        return []
     each = estimate(_REGION_CLUSTERS, _REGION_CLUSTERS, 0).seconds
-    regions = int(min(_MOST_REGIONS, n // _REGION_CLUSTERS, seconds * _REGIONS_SHARE / each))
-    if regions >= 2:
-        deadline = Deadline(seconds * _REGIONS_SHARE)
-        found += solve_coarse(*parts, regions, _REGION_CLUSTERS, deadline, progress)
-    return found
+    regions = int(min(_MOST_REGIONS, n // _REGION_CLUSTERS, seconds / each))
+    if regions < 2:
+        return []
+    return solve_coarse(*_parts(problem), regions, _REGION_CLUSTERS, Deadline(seconds), progress)
+
+
+def _parts(problem: Problem) -> tuple[Array, Array, float, Array]:
+    return problem.prior, problem.loss, problem.epsilon, problem.metric
+
+
+@dataclass(frozen=True, eq=False)
+class PriceBound:
+    """A lower bound, its proof if that is small enough, and the numbers behind it."""
+
+    bound: float
+    proof: Proof | None
+    multipliers: int
+    programs: int
 
 
 def price_bound(
-    problem: Problem,
-    coarse: list[Coarse],
-    deadline: Deadline,
-    progress: Progress | None = None,
-) -> tuple[float, Proof | None, int] | None:
-    """Return a lower bound, its proof if that is small enough, and the number of multipliers.
-
-    None if there is no time for it.
-    """
+    problem: Problem, whole: Coarse, deadline: Deadline, progress: Progress | None = None
+) -> PriceBound | None:
+    """Bound the loss of every private mechanism; None if there is no time for it."""
     decay = problem.decay()
-    prices = first_prices(coarse)
+    prices = first_prices([whole])
     once = pass_seconds(problem, prices, decay)
     if deadline.left < _PROOF_PASSES * once:
         return None
+    coarse = [whole]
+    spare = deadline.left - _SAFE * (_PROOF_PASSES + 1) * once
+    if spare > 0:
+        coarse += region_programs(problem, whole, spare * _REGIONS_SHARE, progress)
+        prices = first_prices(coarse)
     if deadline.left > (_PROOF_PASSES + 1) * once:
         prices = improved(problem, prices, decay, progress)
     kept: list[Proof] = []
@@ -114,28 +129,30 @@ def price_bound(
             np.concatenate([part.right for part in kept]),
             np.concatenate([part.value for part in kept]),
         )
-    return bound, proof, count
+    return PriceBound(bound, proof, count, len(coarse))
 
 
 def with_bound(
-    mechanism: Mechanism, problem: Problem, coarse: list[Coarse], deadline: Deadline,
+    mechanism: Mechanism,
+    problem: Problem,
+    whole: Coarse | None,
+    deadline: Deadline,
     progress: Progress | None = None,
-) -> Mechanism:  # fmt: skip
+) -> Mechanism:
     """Return a mechanism with a lower bound from prices and its gap, if there is time for it."""
-    found = price_bound(problem, coarse, deadline, progress) if coarse else None
+    found = None if whole is None else price_bound(problem, whole, deadline, progress)
     if found is None:
         notes = (*mechanism.build.notes, "there was no time for a lower bound")
         return mechanism.with_metadata(replace(mechanism.build, notes=notes))
-    bound, proof, count = found
-    note = f"the lower bound is from prices of {len(coarse)} coarser programs"
-    if proof is None:
-        note += f"; its proof of {count:,} multipliers was checked and is too large to keep"
-    loss = float((problem.prior[:, None] * problem.loss * mechanism.matrix).sum())
+    note = f"the lower bound is from the prices of {found.programs} coarser programs"
+    if found.proof is None:
+        note += f"; its proof of {found.multipliers:,} multipliers was checked and is not kept"
+    loss = _loss(mechanism, problem)
     build = replace(
-        mechanism.build, lower_bound_km=bound, gap=relative_gap(loss, bound),
+        mechanism.build, lower_bound_km=found.bound, gap=relative_gap(loss, found.bound),
         notes=(*mechanism.build.notes, note),
     )  # fmt: skip
-    return mechanism.with_metadata(build, proof)
+    return mechanism.with_metadata(build, found.proof)
 
 
 def large_mechanism(
@@ -167,37 +184,38 @@ def large_mechanism(
         if progress is not None:
             progress(SolverProgress(steps, math.inf, 0.0, 1.0, m, 0))
 
-    seconds = allowed_seconds(n, time_limit_s)
-    deadline = Deadline(seconds)
+    deadline = Deadline(allowed_seconds(n, time_limit_s))
     form_s = estimate_closed_form(n, m).seconds
-    spare = seconds - form_s if not lift else seconds
-    if spare < form_s:
-        return closed()
-    coarse = coarse_programs(problem, spare, tell)
-    if not coarse:
-        return closed()
-    found = _lifted(inputs, targets, problem, coarse[:1], tell) if lift else None
-    if found is None or form_s < 0.3 * deadline.left:
+    found = None
+    if not lift:
+        found = closed()
+        if time_limit_s is None:
+            deadline = Deadline(allowed_seconds(n, None))
+    whole = whole_program(problem, deadline.left) if deadline.left > 0 else None
+    if lift and whole is not None:
+        found = _lifted(inputs, targets, problem, whole, tell)
+    if found is None or (lift and form_s < _FORM_SHARE * deadline.left):
         other = closed()
         if found is None or _loss(other, problem) <= _loss(found, problem):
             found = other
-    found = with_bound(found, problem, coarse, deadline, tell)
+    found = with_bound(found, problem, whole, deadline, tell)
     build = replace(found.build, seconds=time.perf_counter() - start)
     return found.with_metadata(build, found.proof)
 
 
 def _loss(mechanism: Mechanism, problem: Problem) -> float:
-    return float((problem.prior[:, None] * problem.loss * mechanism.matrix).sum())
+    rows = zip(problem.prior, problem.loss, mechanism.matrix, strict=True)
+    return float(sum(weight * (row @ chances) for weight, row, chances in rows))
 
 
 def _lifted(
-    inputs: Places, targets: Places, problem: Problem, coarse: list[Coarse],
+    inputs: Places, targets: Places, problem: Problem, whole: Coarse,
     progress: Progress | None,
 ) -> Mechanism | None:  # fmt: skip
     matrix = lifted_matrix(
-        problem.prior, problem.loss, problem.epsilon, problem.metric, coarse, progress
+        problem.prior, problem.loss, problem.epsilon, problem.metric, whole, progress
     )
-    note = f"extended from the optimum of {len(coarse[0].medoids)} clusters of places"
+    note = f"extended from the optimum of {len(whole.medoids)} clusters of places"
     try:
         return repair_and_check(
             matrix, inputs, targets, problem.epsilon, problem.metric,

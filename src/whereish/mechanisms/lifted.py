@@ -1,4 +1,4 @@
-"""A private mechanism for many places from the optimal mechanisms of coarser programs.
+"""A private mechanism for many places from the optimal mechanism of a coarser program.
 
 The columns of a coarser optimum are extended to all places, between the largest and the smallest
 private extension (McShane 1934). Two steps alternate: rows are divided by their sums, and
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whereish.compiled import address, for_rows, library
 from whereish.mechanisms.coarse import Coarse
@@ -22,7 +21,6 @@ from whereish.places import Array
 _NEIGHBOURS = 80
 # The weights of places are powers of their probability: at the end all places weigh the same.
 _SCHEDULE = ((1.0, 40), (0.5, 30), (0.25, 30), (0.0, 400))
-_BLEND = 0.5  # how fast the share of a region falls with distance, in units of 1 / eps
 _LIFTS = 4
 _FLOOR = 1e-12  # no probability of a coarser optimum is below
 _LESS = 1e-3  # the share of epsilon that is left for the last division by the sums
@@ -33,14 +31,12 @@ def lifted_matrix(
     loss: Array,
     epsilon: float,
     metric: Array,
-    coarse: list[Coarse],
+    coarse: Coarse,
     progress: Callable[[int, int], object] | None = None,
 ) -> Array:
     """Return a matrix that is private up to rounding, over all outputs."""
-    outputs = np.unique(np.concatenate([one.outputs for one in coarse]))
-    columns = _blended(epsilon, metric, coarse, outputs)
     exponents = epsilon * (1 - _LESS) * metric
-    logs = _relaxed(np.log(columns), prior, exponents, progress)
+    logs = _relaxed(np.log(_extended(epsilon, metric, coarse)), prior, exponents, progress)
     rows = _all_pairs(np.exp(logs), np.exp(-exponents))
     to = ((prior[:, None] * rows).T @ loss).argmin(axis=1)
     matrix = np.zeros(loss.shape)
@@ -48,22 +44,15 @@ def lifted_matrix(
     return matrix
 
 
-def _blended(epsilon: float, metric: Array, coarse: list[Coarse], outputs: NDArray[np.int64]) -> Array:
-    """Extend the columns of all programs to all places, and blend them by region."""
-    columns = np.full((len(metric), len(outputs)), 0.0)
-    shares = [np.exp(-_BLEND * epsilon * metric[one.region].min(axis=0)) for one in coarse]
-    total = np.sum(shares, axis=0)
-    for one, share in zip(coarse, shares, strict=True):
-        decay = np.exp(-epsilon * metric[:, one.medoids])
-        known = np.maximum(one.columns, _FLOOR)
-        at = np.searchsorted(outputs, one.outputs)
-        extended = np.empty((len(metric), len(at)))
-        for column in range(len(at)):
-            low = (decay * known[:, column]).max(axis=1)
-            high = (decay / known[:, column]).max(axis=1)
-            extended[:, column] = np.sqrt(low / high)
-        extended /= extended.sum(axis=1, keepdims=True)
-        columns[:, at] += (share / total)[:, None] * extended
+def _extended(epsilon: float, metric: Array, coarse: Coarse) -> Array:
+    """Extend the columns to all places: the geometric mean of the two extreme extensions."""
+    decay = np.exp(-epsilon * metric[:, coarse.medoids])
+    known = np.maximum(coarse.columns, _FLOOR)
+    columns = np.empty((len(metric), known.shape[1]))
+    for column, values in enumerate(known.T):
+        smallest = (decay * values).max(axis=1)
+        largest = 1 / np.maximum((decay / values).max(axis=1), np.finfo(float).tiny)
+        columns[:, column] = np.sqrt(smallest * largest)
     return np.maximum(columns, np.finfo(float).tiny)
 
 

@@ -15,11 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whereish.compiled import address, library
 from whereish.errors import SolveError
-from whereish.mechanisms.coarse import Coarse
 from whereish.measures import Proof
+from whereish.mechanisms.coarse import Coarse
 from whereish.parallel import cores
 from whereish.places import Array
 
@@ -45,8 +46,8 @@ class Problem:
         """Return c_z(x) = prior(x) d_Q(x, z) for some outputs, (outputs, n)."""
         return np.ascontiguousarray((self.prior[:, None] * self.loss[:, outputs]).T)
 
-    def decay(self) -> Array:
-        """Return exp(-eps d) in single precision, with zeros for the pairs that are left out."""
+    def decay(self) -> NDArray[np.float32]:
+        """Return exp(-eps d) in single precision."""
         decay = np.empty(self.metric.shape, np.float32)
         for x, row in enumerate(self.metric):
             decay[x] = np.exp(-self.epsilon * row)
@@ -62,7 +63,10 @@ def first_prices(coarse: list[Coarse]) -> Array:
 
 
 def improved(
-    problem: Problem, prices: Array, decay: Array, progress: Callable[[int, int], object] | None
+    problem: Problem,
+    prices: Array,
+    decay: NDArray[np.float32],
+    progress: Callable[[int, int], object] | None,
 ) -> Array:
     """Lower prices where they are not covered, by half of what is missing for the worst output.
 
@@ -79,7 +83,7 @@ def improved(
     return prices + np.where(residual < 0, _STEP * residual, residual)
 
 
-def pass_seconds(problem: Problem, prices: Array, decay: Array) -> float:
+def pass_seconds(problem: Problem, prices: Array, decay: NDArray[np.float32]) -> float:
     """Estimate the seconds of one pass over all outputs, from a few of them."""
     m = problem.loss.shape[1]
     some = np.linspace(0, m - 1, min(m, _SAMPLE)).astype(np.int64)
@@ -88,26 +92,24 @@ def pass_seconds(problem: Problem, prices: Array, decay: Array) -> float:
     for _ in _covered(sample, prices, decay, _ROUNDS, _TOLERANCE, _CUT, flows=False):
         pass
     # The sample is one call of the core, on one core.
-    return (time.perf_counter() - start) * m / len(some) / cores()
+    return float((time.perf_counter() - start) * m / len(some) / cores())
 
 
-def proofs(problem: Problem, prices: Array, decay: Array) -> Iterator[Proof]:
+def proofs(problem: Problem, prices: Array, decay: NDArray[np.float32]) -> Iterator[Proof]:
     """Yield the multipliers that prove prices, for a few outputs at a time, in order."""
     parts = _covered(problem, prices, decay, _LAST_ROUNDS, _TOLERANCE, _LAST_CUT, flows=True)
-    for _, proof in parts:
-        assert proof is not None
-        yield proof
+    yield from (proof for _, proof in parts)
 
 
 def _covered(
-    problem: Problem, prices: Array, decay: Array, rounds: int, tolerance: float, cut: float,
+    problem: Problem, prices: Array, decay: NDArray[np.float32], rounds: int, tolerance: float, cut: float,
     *, flows: bool,
-) -> Iterator[tuple[Array, Proof | None]]:  # fmt: skip
+) -> Iterator[tuple[Array, Proof]]:  # fmt: skip
     """Solve the transport problems of all outputs, some at a time on each core."""
     n, m = problem.loss.shape
     core = library()
 
-    def cover(first: int) -> tuple[Array, Proof | None]:
+    def cover(first: int) -> tuple[Array, Proof]:
         some = slice(first, min(first + _AT_ONCE, m))
         cost = problem.cost(some)
         count = 16 * n * len(cost) if flows else 0
@@ -126,8 +128,6 @@ def _covered(
             if found <= count:
                 break
             count = found
-        if not flows:
-            return residual, None
         output, left, right = (row[:found].copy() for row in rows)
         return residual, Proof(
             problem.epsilon, output + np.int32(first), left, right, value[:found].copy()
