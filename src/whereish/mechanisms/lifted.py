@@ -37,7 +37,9 @@ def lifted_matrix(
     """Return a matrix that is private up to rounding, over all outputs."""
     exponents = epsilon * (1 - _LESS) * metric
     logs = _relaxed(np.log(_extended(epsilon, metric, coarse)), prior, exponents, progress)
-    rows = _all_pairs(np.exp(logs), np.exp(-exponents))
+    np.exp(np.negative(exponents, out=exponents), out=exponents)  # now the decay
+    rows = _all_pairs(np.exp(logs), exponents)
+    del exponents
     to = ((prior[:, None] * rows).T @ loss).argmin(axis=1)
     matrix = np.zeros(loss.shape)
     np.add.at(matrix.T, to, rows.T)

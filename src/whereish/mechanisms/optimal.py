@@ -105,7 +105,7 @@ def optimal(
     progress
         Called at every iteration of the structured solver with loss, bound and gap so far; the
         solve ends if it returns False. Without an exact solve, from 500 places on: called at every
-        step, before there is a loss or a bound.
+        step, with the loss of the best constant report and a gap of 1.
     cluster
         A Ray cluster, ``auto`` or HOST:PORT, whose machines share the program: for more places than
         fit on one machine, see docs/scaling.md. The result is the same.

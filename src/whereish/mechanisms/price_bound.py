@@ -26,6 +26,7 @@ from whereish.places import Array
 
 _TOLERANCE = 1e-5  # the share of the need of an output that may stay uncovered
 _SAMPLE = 32  # outputs whose time is measured
+_FLOWS = 20_000  # of an output, at first: if there are more, they are computed again
 _AT_ONCE = 32  # outputs in a call of the core
 _SMALLEST_DECAY = np.exp(-6.5)  # farther flows are left out
 _STEP = 0.5  # the share of what is uncovered that is taken off the prices
@@ -102,9 +103,15 @@ def proofs(problem: Problem, prices: Array, decay: NDArray[np.float32]) -> Itera
 
 
 def _covered(
-    problem: Problem, prices: Array, decay: NDArray[np.float32], rounds: int, tolerance: float, cut: float,
-    *, flows: bool,
-) -> Iterator[tuple[Array, Proof]]:  # fmt: skip
+    problem: Problem,
+    prices: Array,
+    decay: NDArray[np.float32],
+    rounds: int,
+    tolerance: float,
+    cut: float,
+    *,
+    flows: bool,
+) -> Iterator[tuple[Array, Proof]]:
     """Solve the transport problems of all outputs, some at a time on each core."""
     n, m = problem.loss.shape
     core = library()
@@ -112,7 +119,7 @@ def _covered(
     def cover(first: int) -> tuple[Array, Proof]:
         some = slice(first, min(first + _AT_ONCE, m))
         cost = problem.cost(some)
-        count = 16 * n * len(cost) if flows else 0
+        count = _FLOWS * len(cost) if flows else 0
         while True:
             residual, uncovered = np.full(n, np.inf), np.empty(len(cost))
             rows = [np.empty(count, np.int32) for _ in range(3)]
