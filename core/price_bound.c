@@ -14,13 +14,16 @@
 enum {
     WIDE = 8,             /* floats of a vector; the compiler splits it where registers are shorter */
     MOST_PAIRS = 1 << 22, /* of demands and supplies of one output: 16 MiB */
+    ENOUGH_PAIRS = ENOUGH,
     POWER_8_UP_TO = 30,   /* rounds in which shares are bids to the power 8, ... */
     POWER_16_UP_TO = 60,  /* 16, and then 32 */
-    SHARPER = 40,         /* rounds to cover the same with the power 32 */
+    SHARPER = 15,         /* rounds to cover nearly the same with the power 32 */
 };
 
 /* Bids aim a little above the need: otherwise a demand comes close to it and never reaches it. */
 #define OVERSHOOT 1.003f
+/* The share of the need that fewer flows may leave uncovered. */
+#define NEARLY 1e-4
 
 typedef float wide __attribute__((vector_size(4 * WIDE)));
 typedef int32_t mask __attribute__((vector_size(4 * WIDE)));
@@ -122,10 +125,16 @@ static int gather(space *s, const float *decay, float least, int64_t *demands, i
         if (!more) return -1;
         s->near = more, s->near_size = having * padded;
     }
+    /* Where there are many pairs, many are about as good: every stride-th is used, by a hash. */
+    const uint32_t stride = (uint32_t)(1 + having * wanting / ENOUGH_PAIRS);
     for (int64_t a = 0; a < having; a++) {
         const float *row = decay + (int64_t)s->supply[a] * n;
+        const uint32_t key = (uint32_t)s->supply[a] * 2654435761u;
         float *near = s->near + a * padded;
-        for (int64_t c = 0; c < padded; c++) near[c] = c < wanting ? row[s->demand[c]] : 0.0f;
+        for (int64_t c = 0; c < padded; c++) {
+            const uint32_t mixed = (key ^ ((uint32_t)c * 2246822519u)) * 3266489917u;
+            near[c] = c < wanting && (mixed >> 12) % stride == 0 ? row[s->demand[c]] : 0.0f;
+        }
     }
     *supplies = having;
     return 0;
@@ -203,7 +212,7 @@ int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, cons
                 memcpy(s.kept, s.best, (size_t)padded * sizeof *s.bid);
                 settle(&s, demands, supplies, padded, POWER_16_UP_TO, POWER_16_UP_TO + SHARPER,
                        tolerance, (float)cut, &again);
-                if (again <= uncovered[z] + tolerance * need)
+                if (again <= uncovered[z] + NEARLY * need)
                     squarings = 5, uncovered[z] = again;
                 else
                     memcpy(s.best, s.kept, (size_t)padded * sizeof *s.bid);
