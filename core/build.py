@@ -34,6 +34,7 @@ UNITS = {
     "method.c": "-ffp-contract=fast",
     "checks.c": "-ffp-contract=off",
     "pruning.c": "-ffp-contract=off",
+    "price_bound.c": "-ffp-contract=fast",
 }
 ZIGLANG = "ziglang==0.17.0"
 _LONGEST_S = 1200

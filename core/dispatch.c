@@ -1,10 +1,10 @@
 /* The choice of the instruction set, when the library is loaded.
  *
- * x86-64: method.c, checks.c and pruning.c are compiled for the levels v2, v3 and v4 of the x86-64
- * psABI (System V Application Binary Interface, AMD64 Architecture Processor Supplement, section
- * 3.1.1). The exported functions forward to the highest level that processor and operating system
- * support. The environment variable WHEREISH_ISA = v2 or v3 chooses a lower level. This file itself
- * is compiled for any x86-64 processor.
+ * x86-64: method.c, checks.c, pruning.c and price_bound.c are compiled for the levels v2, v3 and v4
+ * of the x86-64 psABI (System V Application Binary Interface, AMD64 Architecture Processor
+ * Supplement, section 3.1.1). The exported functions forward to the highest level that processor and
+ * operating system support. The environment variable WHEREISH_ISA = v2 or v3 chooses a lower level.
+ * This file itself is compiled for any x86-64 processor.
  */
 #include "whereish.h"
 
@@ -79,6 +79,17 @@ const char *wi_instruction_set(void) {
       (int64_t low, int64_t high, int64_t n, double *spare, const int64_t *first,                  \
        const int64_t *left, const int64_t *right, const double *gain, double *y),                  \
       (low, high, n, spare, first, left, right, gain, y))                                          \
+    F(int64_t, wi_cover,                                                                           \
+      (int64_t outputs, int64_t n, const double *cost, const double *prices, const float *decay,   \
+       double least_decay, int32_t rounds, double tolerance, double cut, double *residual,         \
+       double *uncovered, int64_t capacity, int32_t *output, int32_t *left, int32_t *right,        \
+       double *value),                                                                             \
+      (outputs, n, cost, prices, decay, least_decay, rounds, tolerance, cut, residual, uncovered,  \
+       capacity, output, left, right, value))                                                      \
+    F(void, wi_relax,                                                                              \
+      (int64_t low, int64_t high, int64_t m, int64_t neighbours, const double *logs,               \
+       const int32_t *other, const double *exponent, const double *share, double *relaxed),        \
+      (low, high, m, neighbours, logs, other, exponent, share, relaxed))                           \
     F(void, wi_program_order, (const wi_program *program, int32_t *order, uint8_t *first),         \
       (program, order, first))                                                                     \
     F(void, wi_program_paths, (const wi_program *program, double *lengths, int32_t *before),       \

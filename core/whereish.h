@@ -166,6 +166,26 @@ WI_PUBLIC void wi_return_spare(int64_t low, int64_t high, int64_t n, double *spa
                                const int64_t *first, const int64_t *left, const int64_t *right,
                                const double *gain, double *y);
 
+/* Prices and columns for many places: price_bound.c. */
+
+/* Look for flows that cover the negative gains cost - prices of each output with the positive ones.
+ * cost is (outputs, n); decay is exp(-eps d), (n, n), and pairs below least_decay are left out.
+ * tolerance: the share of the need that may stay uncovered. cut: smaller shares of a supply are
+ * dropped. residual[x] is lowered to the least gain that is left at x, uncovered[z] is the need that
+ * is left. With a capacity the flows are written: flow value from the place `right` to the place
+ * `left`, for an output. Return the number of flows, which may exceed the capacity; -1: no memory. */
+WI_PUBLIC int64_t wi_cover(int64_t outputs, int64_t n, const double *cost, const double *prices,
+                           const float *decay, double least_decay, int32_t rounds,
+                           double tolerance, double cut, double *residual, double *uncovered,
+                           int64_t capacity, int32_t *output, int32_t *left, int32_t *right,
+                           double *value);
+/* Move logarithms of columns, (inputs, m), towards |log k(x, z) - log k(y, z)| <= exponent: x takes
+ * `share` of the excess over each of its neighbours, of which only the largest counts. other,
+ * exponent and share are (inputs, neighbours). Rows low <= x < high are computed. */
+WI_PUBLIC void wi_relax(int64_t low, int64_t high, int64_t m, int64_t neighbours,
+                        const double *logs, const int32_t *other, const double *exponent,
+                        const double *share, double *relaxed);
+
 /* Parts of the method, for its tests. */
 
 /* The order of the inputs (n), and which pairs are constrained at first (edges). */

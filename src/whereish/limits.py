@@ -26,11 +26,15 @@ SMALLEST_DILATION, LARGEST_DILATION = 1.0, 1e6  # above, a spanner is a tree at 
 TOLERANCE = 1e-6
 SMALLEST_TOLERANCE, LARGEST_TOLERANCE = 1e-12, 1.0  # below, rounding decides
 BOUND_TOLERANCE = 1e-4  # of a lower bound: the lower end of a bracket need not be as exact
+COARSE_TOLERANCE = 3e-3  # of a coarser program: clustering costs more than that
 
 # ---- Time, in seconds --------------------------------------------------------------------------
 SHORTEST_S, LONGEST_S = 1e-6, 30 * 86_400.0  # what a time limit may be
 PATIENCE_S = 120.0  # what method "auto" may take where no limit is given
 BOUND_S = 60.0  # what a lower bound may take where no limit is given
+LARGE_PLACES = 500  # from here on, a closed form gets a lower bound from prices
+BOUND_PLACES = 2_500  # for more of them, the time grows with this power of their number:
+BOUND_POWER = 5 / 3
 
 # ---- Memory, in gigabytes ----------------------------------------------------------------------
 MEMORY_GB = 8.0  # of a search, on each machine

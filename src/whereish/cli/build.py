@@ -103,7 +103,7 @@ def build(
     mechanism = search(spec)
     if spec.prior_blur:
         mechanism, blur_cost = judge_blur(mechanism, spec, search)
-    if how_far and mechanism.proof is None:
+    if how_far and mechanism.build.lower_bound_km is None:
         with waiting("bounding the distance to the optimum") as tell:
             mechanism = wh.how_far(
                 mechanism, spec.prior, spec.quality, time_limit_s=spec.time_limit_s,

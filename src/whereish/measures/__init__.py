@@ -11,6 +11,7 @@ from whereish.measures.quality import (
     report_radius,
     worst_case_loss,
 )
+from whereish.measures.streamed_bound import streamed_bound
 
 __all__ = [
     "TOTAL",
@@ -32,6 +33,7 @@ __all__ = [
     "radius_to_ask",
     "relative_gap",
     "report_radius",
+    "streamed_bound",
     "tightest_epsilon",
     "valid_rows",
     "worst_case_loss",

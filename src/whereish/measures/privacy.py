@@ -89,9 +89,11 @@ def check_private(matrix: Array, epsilon: float, metric: ArrayLike) -> Verdict:
     level = as_epsilon(epsilon)
     distances = np.asarray(metric, dtype=np.float64)
     _check_stochastic(matrix)
-    exponents = level * distances
-    guard = 1e-15 * (8 + 4 * exponents)
-    room = np.maximum(exponents - guard, 0.0) - _worst_logs(matrix)
+    room = _worst_logs(matrix)
+    for x, row in enumerate(distances):  # by rows: n x n numbers are 0.8 GB at 10,000 places
+        exponents = level * row
+        guard = 1e-15 * (8 + 4 * exponents)
+        room[x] = np.maximum(exponents - guard, 0.0) - room[x]
     np.fill_diagonal(room, np.inf)
     pair = _where(room.argmin(), room.shape)
     slack, output = float(room[pair]), _output(matrix, pair)
@@ -123,7 +125,7 @@ def _worst_logs(matrix: Array) -> Array:
         inverse = np.ascontiguousarray((1 / used).T)
     # The NaN of 0 / 0 is ignored there. A row has a positive entry, so a number remains.
     for_rows("wi_worst_ratios", *used.shape, used, inverse, worst)
-    logs = np.asarray(np.log(worst))
+    logs = np.log(worst, out=worst)
     if np.isinf(logs).any():
         # Infinite because of a zero, or because the ratio overflows: then its logarithm does not.
         zeros = (matrix > 0).astype(np.float32) @ (matrix == 0).astype(np.float32).T > 0

@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from whereish.deadline import Deadline, OutOfTimeError
 from whereish.distributed.cluster import join_cluster, machines_of
 from whereish.errors import InputError, SolveError, WhereishError, described
-from whereish.limits import DILATION, MEMORY_GB, TOLERANCE
+from whereish.limits import DILATION, LARGE_PLACES, MEMORY_GB, TOLERANCE
 from whereish.measures import Proof, relative_gap
 from whereish.mechanisms.closed_forms import closed_form
+from whereish.mechanisms.large import large_mechanism
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.plan import Plan, plan
+from whereish.mechanisms.price_bound import Problem
 from whereish.mechanisms.search import Setting, Task, best_of, setting_of
 from whereish.parallel import cores
 from whereish.places import Array, Places, as_number, as_prior, as_whole, check_order, normalised
@@ -86,7 +88,9 @@ def optimal(
     method
         "exact"; "closed-form" (see `closed_form`), for thousands of places; or "auto": exact if
         the estimated time and memory are within the limits (without a time limit: two minutes),
-        otherwise the closed form. ``build.notes`` gives the reason.
+        otherwise the closed form; from 500 places on, the better of it and an extension of the
+        optimum of fewer places. From 500 places on, both have a lower bound and a gap (see
+        docs/proofs/price-bound.md), if there is time. ``build.notes`` gives the reason.
     tolerance
         The relative gap to the optimum at which the search ends.
     time_limit_s
@@ -100,7 +104,8 @@ def optimal(
         Called with the `Plan` before the solve.
     progress
         Called at every iteration of the structured solver with loss, bound and gap so far; the
-        solve ends if it returns False.
+        solve ends if it returns False. Without an exact solve, from 500 places on: called at every
+        step, with the loss of the best constant report and a gap of 1.
     cluster
         A Ray cluster, ``auto`` or HOST:PORT, whose machines share the program: for more places than
         fit on one machine, see docs/scaling.md. The result is the same.
@@ -154,10 +159,17 @@ def optimal(
     def closed_instead(chosen: Plan) -> Mechanism:
         if announce is not None:
             announce(chosen)
-        found = closed()
+        if n >= LARGE_PLACES:
+            problem = Problem(weights, setting.loss, setting.level, setting.metric)
+            found = large_mechanism(
+                setting.inputs, setting.targets, problem, closed, clock.seconds,
+                lift=method == "auto", progress=progress,
+            )  # fmt: skip
+        else:
+            found = closed()
         notes = (*found.build.notes, f"not exact, because {chosen.why}")
         build = replace(found.build, seconds=time.perf_counter() - start, notes=notes)
-        return found.with_metadata(build)
+        return found.with_metadata(build, found.proof)
 
     expected = expected_edges(n, dilation, straight=privacy_metric is None)
     chosen = plan(method, n, m, expected, time_limit_s, allowed)

@@ -15,9 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from whereish.deadline import Deadline
 from whereish.errors import InputError
-from whereish.limits import BOUND_S, BOUND_TOLERANCE
+from whereish.limits import BOUND_S, BOUND_TOLERANCE, LARGE_PLACES
 from whereish.measures import Proof, loss_between, quality_loss, relative_gap
+from whereish.mechanisms.large import allowed_seconds, whole_program, with_bound
 from whereish.mechanisms.mechanism import Mechanism
+from whereish.mechanisms.price_bound import Problem
 from whereish.places import Array, as_number, as_prior
 from whereish.programs import greedy_spanner
 from whereish.release import prune
@@ -107,7 +109,8 @@ def how_far(
 
     For a closed form, or any other mechanism with an epsilon: ``build.lower_bound_km`` is a lower
     bound on the loss of every mechanism with the same privacy under this prior, and ``build.gap``
-    the relative gap to it. The bound is computed by partition, see docs/theory/solver.md.
+    the relative gap to it. The bound is computed by partition (see docs/theory/solver.md); from 500
+    places on from prices (see docs/proofs/price-bound.md), if there is time for that.
 
     Parameters
     ----------
@@ -126,9 +129,18 @@ def how_far(
         raise InputError("how_far needs a mechanism with an epsilon, got one without")
     weights = as_prior(prior, len(mechanism.inputs))
     loss = loss_between("quality_metric", quality_metric, mechanism.inputs, mechanism.outputs)
+    as_number("tolerance", tolerance)
+    if len(weights) >= LARGE_PLACES:
+        problem = Problem(weights, loss, mechanism.epsilon, mechanism.privacy_metric)
+        seconds = allowed_seconds(len(weights), time_limit_s)
+        deadline = Deadline(seconds)
+        whole = whole_program(problem, seconds)
+        found = with_bound(mechanism, problem, whole, deadline, progress)
+        if found.build.lower_bound_km is not None:
+            return found
     proof, bound = proof_by_parts(
         weights, loss, mechanism.epsilon, mechanism.privacy_metric, time_limit_s, progress,
-        as_number("tolerance", tolerance),
+        tolerance,
     )  # fmt: skip
     bound = max(bound, 0.0)
     own_loss = quality_loss(mechanism, weights, loss)

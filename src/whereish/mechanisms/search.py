@@ -110,7 +110,10 @@ def setting_of(
     check_dilation(dilation)
     metric = metric_or_euclidean(privacy_metric, inputs)
     targets = chosen_outputs(inputs, outputs)
-    loss = quality_matrix(inputs, targets, outputs, quality_metric)
+    if privacy_metric is None and quality_metric is None and outputs is None:
+        loss = metric
+    else:
+        loss = quality_matrix(inputs, targets, outputs, quality_metric)
     return Setting(inputs, targets, level, metric, loss, dilation, deadline or Deadline())
 
 

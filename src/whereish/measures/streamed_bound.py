@@ -1,0 +1,97 @@
+"""The lower bound of a proof that does not fit into memory: multipliers of a few outputs at a time.
+
+The same weak duality as `bound.lower_bound`, in doubles with a margin for their rounding. It does
+not know where the multipliers come from. The proof is in docs/proofs/price-bound.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whereish.errors import GuaranteeError, InputError
+from whereish.measures.bound import Proof
+from whereish.places import Array, as_epsilon, as_numbers, as_prior
+
+_Integers = NDArray[np.int64]
+_UNIT = 2.0**-53
+# Relative margin for exp, for the distance in it, and for priors and losses that were rounded.
+_ROOM = 2.0**-40
+_LARGEST = 1e100
+_AT_ONCE = 64
+
+
+def streamed_bound(
+    proofs: Iterable[Proof], prior: Array, quality_metric: Array, privacy_metric: Array
+) -> float:
+    """Return a lower bound on the quality loss of every private mechanism, in km.
+
+    LB(y) = sum over x of min over z of prior(x) d_Q(x, z) - (A'y)(x, z), see `lower_bound`.
+
+    Parameters
+    ----------
+    proofs
+        The multipliers, in the order of their outputs: all rows of an output are in one proof, and
+        no output of a proof comes before one of an earlier proof.
+
+    Raises
+    ------
+    GuaranteeError
+        If these are not multipliers of rows, or not in order. Then nothing is proved.
+    """
+    quality = as_numbers("quality_metric", quality_metric, (None, None))
+    n, m = quality.shape
+    weights = as_prior(prior, n)
+    metric = as_numbers("privacy_metric", privacy_metric, (n, n))
+    if quality.size == 0 or quality.min() < 0 or metric.min() < 0:
+        raise InputError("quality_metric and privacy_metric must hold numbers, none negative")
+    least = np.full(n, np.inf)
+    done = 0
+    for proof in proofs:
+        level, output, left, right, y = _checked(proof, n, m)
+        if not len(y):
+            continue
+        first, last = int(output.min()), int(output.max())
+        if first < done:
+            raise GuaranteeError("not a proof: the rows of an output must be in one part, in order")
+        for start in range(done, first, _AT_ONCE):  # outputs without multipliers
+            some = quality[:, start : min(start + _AT_ONCE, first)]
+            np.minimum(least, (1 - _ROOM) * weights * some.min(axis=1), out=least)
+        far = np.maximum(metric[left, right], metric[right, left])
+        given = y * (np.exp(-level * (1 + _ROOM) * far) * (1 - _ROOM))
+        width = last + 1 - first
+        cell_left, cell_right = left * width + output - first, right * width + output - first
+        cost = (weights[:, None] * quality[:, first : last + 1]).ravel()
+        added = np.bincount(cell_left, given, n * width)
+        taken = np.bincount(cell_right, y, n * width)
+        # A sum of r terms is wrong by at most r units of the sum of their absolute values.
+        margin = _ROOM + 4 * (len(y) + 4) * _UNIT
+        low = (cost + added) * (1 - margin) - taken * (1 + margin)
+        np.minimum(least, low.reshape(n, width).min(axis=1), out=least)
+        done = last + 1
+    for start in range(done, m, _AT_ONCE):
+        some = quality[:, start : start + _AT_ONCE]
+        np.minimum(least, (1 - _ROOM) * weights * some.min(axis=1), out=least)
+    total = math.fsum(least)
+    return math.nextafter(total - math.fsum(np.abs(least)) * _ROOM, -math.inf)
+
+
+def _checked(proof: Proof, n: int, m: int) -> tuple[float, _Integers, _Integers, _Integers, Array]:
+    """Return epsilon and the rows of a proof: output, left and right place, multiplier."""
+    y = np.asarray(proof.value, dtype=np.float64)
+    if y.ndim != 1 or not ((y >= 0) & (y <= _LARGEST)).all():
+        raise GuaranteeError("not a proof: a multiplier is negative or not a number, or too large")
+    found = []
+    for part, most in ((proof.output, m), (proof.left, n), (proof.right, n)):
+        numbers = np.asarray(part)
+        if numbers.shape != y.shape or numbers.dtype.kind not in "iu":
+            raise GuaranteeError("not a proof: every row must have an output, two places, a number")
+        if len(y) and not (numbers.min() >= 0 and numbers.max() < most):
+            raise GuaranteeError("not a proof: a row is about an output or place that is none")
+        found.append(numbers.astype(np.int64))
+    if (found[1] == found[2]).any():
+        raise GuaranteeError("not a proof: a row is about a place and itself")
+    return as_epsilon(proof.epsilon), found[0], found[1], found[2], y

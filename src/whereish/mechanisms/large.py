@@ -1,0 +1,225 @@
+"""Mechanisms for sets of places that are too large for an exact solve, with a lower bound.
+
+Steps: coarser programs (`coarse`), a mechanism from them (`lifted`) or in closed form, whichever
+loses less, and a lower bound from their prices (`price_bound`). Each step is left out if there is
+no time for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from whereish.deadline import Deadline
+from whereish.errors import GuaranteeError, SolveError
+from whereish.limits import BOUND_PLACES, BOUND_POWER, BOUND_S
+from whereish.measures import Proof, relative_gap, streamed_bound
+from whereish.mechanisms.build import Build
+from whereish.mechanisms.coarse import Coarse, solve_coarse
+from whereish.mechanisms.lifted import lifted_matrix
+from whereish.mechanisms.mechanism import Mechanism, repair_and_check
+from whereish.mechanisms.price_bound import Problem, first_prices, improved, pass_seconds, proofs
+from whereish.places import Array, Places
+from whereish.solvers import Progress as SolverProgress
+from whereish.solvers import estimate
+from whereish.solvers.estimates import estimate_closed_form
+
+Progress = Callable[[int, int], object]
+
+_SIZES = (300, 250, 200, 150, 100, 60)  # clusters of the program for all places
+_REGION_CLUSTERS = 150
+_WHOLE_SHARE = 0.25  # of the time, for the program of all places
+_REGIONS_SHARE = 0.6  # of the time that the proof leaves, for those of regions
+_FORM_SHARE = 0.3  # of the time left, for a closed form that may lose less
+_SAFE = 1.5  # a pass may take this many times its estimate
+_MOST_REGIONS = 40
+# Regions are worth it if clusters are larger than this, in units of 1 / eps, on average.
+_COARSE_FROM = 0.1
+_PROOF_PASSES = 2  # the time of the proof, in passes
+# A proof with more multipliers, or for more pairs of places and outputs, is not kept.
+_KEPT_ROWS, _KEPT_PAIRS = 5_000_000, 10_000_000
+
+
+def allowed_seconds(n: int, time_limit_s: float | None) -> float:
+    """Return the time of all steps: the limit, or where there is none what n places may take."""
+    if time_limit_s is not None:
+        return time_limit_s
+    return float(BOUND_S * max(1.0, n / BOUND_PLACES) ** BOUND_POWER)
+
+
+def whole_program(problem: Problem, seconds: float) -> Coarse | None:
+    """Solve one coarser program for all places, as large as the time allows."""
+    allowed = seconds * _WHOLE_SHARE
+    clusters = next((c for c in _SIZES if estimate(c, c, 0).seconds <= allowed), _SIZES[-1])
+    # The estimate is for this machine without other load: the solve may take twice as long.
+    found = solve_coarse(*_parts(problem), 1, clusters, Deadline(2 * allowed))
+    return found[0] if found else None
+
+
+def region_programs(
+    problem: Problem, whole: Coarse, seconds: float, progress: Progress | None = None
+) -> list[Coarse]:
+    """Solve coarser programs for regions, if the clusters of the whole are large, and in time."""
+    n = len(problem.prior)
+    away = problem.metric[np.arange(n), whole.medoids[whole.cluster]]
+    if problem.epsilon * float(problem.prior @ away) < _COARSE_FROM:
+        return []
+    each = estimate(_REGION_CLUSTERS, _REGION_CLUSTERS, 0).seconds
+    regions = int(min(_MOST_REGIONS, n // _REGION_CLUSTERS, seconds / each))
+    if regions < 2:
+        return []
+    return solve_coarse(*_parts(problem), regions, _REGION_CLUSTERS, Deadline(seconds), progress)
+
+
+def _parts(problem: Problem) -> tuple[Array, Array, float, Array]:
+    return problem.prior, problem.loss, problem.epsilon, problem.metric
+
+
+@dataclass(frozen=True, eq=False)
+class PriceBound:
+    """A lower bound, its proof if that is small enough, and the numbers behind it."""
+
+    bound: float
+    proof: Proof | None
+    multipliers: int
+    programs: int
+
+
+def price_bound(
+    problem: Problem, whole: Coarse, deadline: Deadline, progress: Progress | None = None
+) -> PriceBound | None:
+    """Bound the loss of every private mechanism; None if there is no time for it."""
+    decay = problem.decay()
+    prices = first_prices([whole])
+    once = pass_seconds(problem, prices, decay)
+    if deadline.left < _PROOF_PASSES * once:
+        return None
+    coarse = [whole]
+    spare = deadline.left - _SAFE * (_PROOF_PASSES + 1) * once
+    if spare > 0:
+        coarse += region_programs(problem, whole, spare * _REGIONS_SHARE, progress)
+        prices = first_prices(coarse)
+    if deadline.left > (_PROOF_PASSES + 1) * once:
+        prices = improved(problem, prices, decay, progress)
+    kept: list[Proof] = []
+    n, m = problem.loss.shape
+    count = 0
+
+    def parts() -> Iterator[Proof]:
+        nonlocal count
+        for part in proofs(problem, prices, decay):
+            count += len(part.value)
+            if n * m <= _KEPT_PAIRS and count <= _KEPT_ROWS:
+                kept.append(part)
+            else:
+                kept.clear()
+            yield part
+
+    bound = max(0.0, streamed_bound(parts(), problem.prior, problem.loss, problem.metric))
+    proof = None
+    if kept and sum(len(part.value) for part in kept) == count:
+        proof = Proof(
+            problem.epsilon,
+            np.concatenate([part.output for part in kept]),
+            np.concatenate([part.left for part in kept]),
+            np.concatenate([part.right for part in kept]),
+            np.concatenate([part.value for part in kept]),
+        )
+    return PriceBound(bound, proof, count, len(coarse))
+
+
+def with_bound(
+    mechanism: Mechanism,
+    problem: Problem,
+    whole: Coarse | None,
+    deadline: Deadline,
+    progress: Progress | None = None,
+) -> Mechanism:
+    """Return a mechanism with a lower bound from prices and its gap, if there is time for it."""
+    found = None if whole is None else price_bound(problem, whole, deadline, progress)
+    if found is None:
+        notes = (*mechanism.build.notes, "there was no time for a lower bound")
+        return mechanism.with_metadata(replace(mechanism.build, notes=notes))
+    note = f"the lower bound is from the prices of {found.programs} coarser programs"
+    if found.proof is None:
+        note += f"; its proof of {found.multipliers:,} multipliers was checked and is not kept"
+    loss = _loss(mechanism, problem)
+    build = replace(
+        mechanism.build, lower_bound_km=found.bound, gap=relative_gap(loss, found.bound),
+        notes=(*mechanism.build.notes, note),
+    )  # fmt: skip
+    return mechanism.with_metadata(build, found.proof)
+
+
+def large_mechanism(
+    inputs: Places,
+    targets: Places,
+    problem: Problem,
+    closed: Callable[[], Mechanism],
+    time_limit_s: float | None,
+    *,
+    lift: bool,
+    progress: Callable[[SolverProgress], object] | None = None,
+) -> Mechanism:
+    """Build a mechanism for a large set of places, with a lower bound on the loss of every other.
+
+    Parameters
+    ----------
+    closed
+        Builds the closed form.
+    lift
+        Whether a mechanism of a coarser program may replace the closed form.
+    """
+    start = time.perf_counter()
+    n, m = problem.loss.shape
+    steps, silent = 0, float((problem.prior @ problem.loss).min())
+
+    def tell(_done: int, _all: int) -> None:
+        nonlocal steps
+        steps += 1
+        if progress is not None:
+            # Nothing is known yet, but that the best constant report is private and loses this.
+            progress(SolverProgress(steps, silent, 0.0, 1.0, m, 0))
+
+    deadline = Deadline(allowed_seconds(n, time_limit_s))
+    form_s = estimate_closed_form(n, m).seconds
+    found = None
+    if not lift:
+        found = closed()
+        if time_limit_s is None:
+            deadline = Deadline(allowed_seconds(n, None))
+    whole = whole_program(problem, deadline.left) if deadline.left > 0 else None
+    if lift and whole is not None:
+        found = _lifted(inputs, targets, problem, whole, tell)
+    if found is None or (lift and form_s < _FORM_SHARE * deadline.left):
+        other = closed()
+        if found is None or _loss(other, problem) <= _loss(found, problem):
+            found = other
+    found = with_bound(found, problem, whole, deadline, tell)
+    build = replace(found.build, seconds=time.perf_counter() - start)
+    return found.with_metadata(build, found.proof)
+
+
+def _loss(mechanism: Mechanism, problem: Problem) -> float:
+    rows = zip(problem.prior, problem.loss, mechanism.matrix, strict=True)
+    return float(sum(weight * (row @ chances) for weight, row, chances in rows))
+
+
+def _lifted(
+    inputs: Places, targets: Places, problem: Problem, whole: Coarse,
+    progress: Progress | None,
+) -> Mechanism | None:  # fmt: skip
+    matrix = lifted_matrix(
+        problem.prior, problem.loss, problem.epsilon, problem.metric, whole, progress
+    )
+    note = f"extended from the optimum of {len(whole.medoids)} clusters of places"
+    try:
+        return repair_and_check(
+            matrix, inputs, targets, problem.epsilon, problem.metric,
+            Build("coarse-optimal+remap", notes=(note,)),
+        )  # fmt: skip
+    except (GuaranteeError, SolveError):
+        return None

@@ -1,0 +1,241 @@
+"""Large sets of places: the bound from prices is never too high, the mechanism is private."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import checks
+import strategies as some
+import whereish as wh
+from whereish.deadline import Deadline
+from whereish.measures import streamed_bound
+from whereish.mechanisms import coarse, lifted, price_bound
+from whereish.mechanisms.mechanism import repair_and_check
+from whereish.mechanisms.price_bound import Problem
+from whereish.programs import greedy_spanner, least_loss
+from whereish.solvers import solve
+
+Floats = some.Floats
+
+
+def optimum(prior: Floats, loss: Floats, epsilon: float, metric: Floats) -> float:
+    """Return the least loss, from HiGHS with all pairs."""
+    spanner = greedy_spanner(metric, 1.0)
+    program = least_loss(prior, loss, spanner.edges, epsilon * spanner.lengths)
+    return solve(program).objective
+
+
+def rows_of(proofs: list[wh.Proof]) -> list[tuple[int, int, int, float]]:
+    return [
+        row
+        for part in proofs
+        for row in zip(
+            part.output.tolist(), part.left.tolist(), part.right.tolist(), part.value.tolist(),
+            strict=True,
+        )
+    ]  # fmt: skip
+
+
+def slow_bound(proofs: list[wh.Proof], problem: Problem) -> Fraction:
+    """Compute LB(y) with rational numbers, with code that shares nothing with the library."""
+    return checks.least_proved_bound(
+        rows_of(proofs), problem.prior.tolist(), problem.loss.tolist(), problem.epsilon,
+        problem.metric.tolist(),
+    )  # fmt: skip
+
+
+def problem_of(where: wh.Places, prior: Floats, epsilon: float) -> Problem:
+    metric = wh.euclidean(where)
+    return Problem(prior, metric, epsilon, metric)
+
+
+def proved(problem: Problem, clusters: int, regions: int = 1) -> tuple[float, list[wh.Proof]]:
+    parts = (problem.prior, problem.loss, problem.epsilon, problem.metric)
+    found = coarse.solve_coarse(*parts, regions, clusters, Deadline())
+    if not found:
+        return 0.0, []
+    decay = problem.decay()
+    prices = price_bound.improved(problem, price_bound.first_prices(found), decay, None)
+    proofs = list(price_bound.proofs(problem, prices, decay))
+    return streamed_bound(proofs, *parts[:2], problem.metric), proofs
+
+
+@settings(max_examples=60, deadline=None)
+@given(profile=some.profiles(3, 9), epsilon=st.sampled_from([0.2, 1.07, 4.0]), data=st.data())
+def test_the_bound_is_at_most_the_optimum(
+    profile: tuple[wh.Places, Floats], epsilon: float, data: st.DataObject
+) -> None:
+    where, prior = profile
+    problem = problem_of(where, prior, epsilon)
+    bound, proofs = proved(problem, data.draw(st.integers(2, 9)), data.draw(st.integers(1, 2)))
+    least = optimum(prior, problem.loss, epsilon, problem.metric)
+    assert bound <= least + 1e-9 * problem.loss.max()
+    exact = slow_bound(proofs, problem)
+    assert Fraction(bound) <= exact
+    assert float(exact) - bound <= 1e-9 * problem.loss.max()
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data(), epsilon=st.sampled_from([0.3, 1.0]))
+def test_other_metrics_and_outputs(data: st.DataObject, epsilon: float) -> None:
+    n = data.draw(st.integers(3, 8))
+    metric, prior = data.draw(some.graph_metrics(n)), data.draw(some.priors(n))
+    loss = np.random.default_rng(n).uniform(0, 3, (n, data.draw(st.integers(1, 5))))
+    bound, _ = proved(Problem(prior, loss, epsilon, metric), n)
+    assert bound <= optimum(prior, loss, epsilon, metric) + 1e-9
+
+
+def test_all_places_as_clusters_give_nearly_the_optimum() -> None:
+    where, prior = some.grid(6, 5), some.skewed(30, 3)
+    problem = problem_of(where, prior, 1.07)
+    bound, _ = proved(problem, 30)
+    least = optimum(prior, problem.loss, 1.07, problem.metric)
+    assert 0.97 * least <= bound <= least + 1e-9
+
+
+def test_fewer_clusters_still_give_most_of_it() -> None:
+    where, prior = some.grid(9, 8), some.skewed(72, 3)
+    problem = problem_of(where, prior, 1.07)
+    least = wh.optimal(where, prior, 1.07, tolerance=1e-4).build.lower_bound_km
+    assert least is not None
+    for clusters, regions in ((36, 1), (36, 2)):
+        bound, _ = proved(problem, clusters, regions)
+        assert 0.8 * least <= bound <= least * (1 + 2e-4)
+
+
+class TestStreamedBound:
+    where, prior = some.grid(4, 3), some.skewed(12, 5)
+    metric = wh.euclidean(where)
+
+    @staticmethod
+    def part(proof: wh.Proof, rows: Any) -> wh.Proof:
+        """Return the proof with some of its rows."""
+        arrays: list[Any] = [proof.output, proof.left, proof.right, proof.value]
+        return wh.Proof(proof.epsilon, *(array[rows] for array in arrays))
+
+    def proofs(self) -> list[wh.Proof]:
+        return proved(problem_of(self.where, self.prior, 1.07), 12)[1]
+
+    def bound(self, proofs: list[wh.Proof]) -> float:
+        return streamed_bound(proofs, self.prior, self.metric, self.metric)
+
+    def test_it_agrees_with_the_bound_of_a_file(self) -> None:
+        (proof,) = self.proofs()
+        whole = wh.lower_bound(proof, self.prior, self.metric, self.metric)
+        assert 0 < self.bound([proof]) <= whole
+        assert self.bound([proof]) == pytest.approx(whole, rel=1e-9)
+
+    def test_parts_add_up(self) -> None:
+        (proof,) = self.proofs()
+        parts = [self.part(proof, some_) for some_ in (proof.output < 5, proof.output >= 5)]
+        assert self.bound(parts) == pytest.approx(self.bound([proof]), rel=1e-9)
+        with pytest.raises(wh.GuaranteeError, match="in order"):
+            self.bound(parts[::-1])
+
+    def test_an_output_in_two_parts_is_refused(self) -> None:
+        (proof,) = self.proofs()
+        half = len(proof.value) // 2
+        assert proof.output[half - 1] == proof.output[half]
+        parts = [self.part(proof, rows) for rows in (slice(half), slice(half, None))]
+        with pytest.raises(wh.GuaranteeError, match="in one part"):
+            self.bound(parts)
+
+    def test_nothing_proves_nothing(self) -> None:
+        assert self.bound([]) <= 0
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            ({"value": -1.0}, "negative"),
+            ({"value": np.nan}, "negative"),
+            ({"value": np.inf}, "negative"),
+            ({"left": 12}, "none"),
+            ({"output": -1}, "none"),
+            ({"left": 3, "right": 3}, "itself"),
+        ],
+    )
+    def test_a_forged_row_is_refused(self, change: dict[str, float], why: str) -> None:
+        row = {"output": 0, "left": 1, "right": 2, "value": 0.1} | change
+        kinds = (np.int32, np.int32, np.int32, np.float64)
+        arrays = (np.array([v], k) for v, k in zip(row.values(), kinds, strict=True))
+        with pytest.raises(wh.GuaranteeError, match=why):
+            self.bound([wh.Proof(1.07, *arrays)])
+
+    def test_planted_a_term_left_out_is_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A judge that forgets what is taken at the right place proves more than the optimum."""
+        least = optimum(self.prior, self.metric, 1.07, self.metric)
+        (proof,) = self.proofs()
+        more = replace(proof, value=5 * proof.value)  # also multipliers, if not good ones
+        assert self.bound([more]) <= least
+        honest, calls = np.bincount, iter(range(9))
+
+        def forgets(cells: Any, weights: Any, size: int) -> Any:
+            return honest(cells, weights, size) * (next(calls) == 0)
+
+        monkeypatch.setattr(np, "bincount", forgets)
+        assert self.bound([more]) > least
+
+
+class TestLifted:
+    @pytest.mark.parametrize("epsilon", [0.5, 1.07, 3.0])
+    def test_it_is_private_and_near_the_optimum(self, epsilon: float) -> None:
+        where, prior = some.grid(9, 8), some.skewed(72, 3)
+        metric = wh.euclidean(where)
+        (whole,) = coarse.solve_coarse(prior, metric, epsilon, metric, 1, 50, Deadline())
+        matrix = lifted.lifted_matrix(prior, metric, epsilon, metric, whole)
+        made = repair_and_check(matrix, where, where, epsilon, metric, wh.Build("lifted"))
+        assert not checks.broken_ratios(made.matrix.tolist(), epsilon, where.xy.tolist())
+        least = wh.optimal(where, prior, epsilon, tolerance=1e-4).build.lower_bound_km
+        assert least is not None
+        assert least <= wh.quality_loss(made, prior) <= 1.25 * least
+
+
+class TestLarge:
+    @pytest.fixture(autouse=True)
+    def _few_are_large(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for function in (wh.optimal, wh.how_far):
+            monkeypatch.setitem(function.__globals__, "LARGE_PLACES", 40)
+
+    where, prior = some.grid(8, 7), some.skewed(56, 3)
+
+    def test_a_closed_form_has_a_gap(self) -> None:
+        told: list[object] = []
+        built = wh.optimal(self.where, self.prior, 1.07, method="closed-form", progress=told.append)
+        closed = wh.closed_form(self.where, self.prior, 1.07)
+        assert (built.matrix == closed.matrix).all()
+        least = wh.optimal(self.where, self.prior, 1.07, tolerance=1e-4).build.lower_bound_km
+        assert built.build.lower_bound_km is not None
+        assert least is not None
+        assert 0.9 * least <= built.build.lower_bound_km <= least * (1 + 2e-4)
+        assert built.proof is not None
+        metric = wh.euclidean(self.where)
+        again = wh.lower_bound(built.proof, self.prior, metric, metric)
+        assert again == pytest.approx(built.build.lower_bound_km, rel=1e-9)
+        assert told
+
+    def test_auto_takes_the_better_one(self) -> None:
+        built = wh.optimal(self.where, self.prior, 1.07, method="auto", memory_limit_gb=1e-6)
+        closed = wh.closed_form(self.where, self.prior, 1.07)
+        assert wh.quality_loss(built, self.prior) <= wh.quality_loss(closed, self.prior)
+        assert built.build.gap is not None
+        assert built.build.gap < 0.1
+        assert built.build.method == "coarse-optimal+remap"
+
+    def test_how_far_uses_prices(self) -> None:
+        built = wh.how_far(wh.exponential(self.where, 1.07), self.prior)
+        assert "coarser programs" in built.build.notes[-1]
+
+    def test_a_large_proof_is_not_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("whereish.mechanisms.large._KEPT_ROWS", 10)
+        built = wh.how_far(wh.exponential(self.where, 1.07), self.prior)
+        assert built.proof is None
+        assert "is not kept" in built.build.notes[-1]
+        assert built.build.lower_bound_km is not None
+        assert built.build.lower_bound_km > 0
