@@ -13,8 +13,7 @@
 
 enum {
     WIDE = 8,             /* floats of a vector; the compiler splits it where registers are shorter */
-    MOST_PAIRS = 1 << 22, /* of demands and supplies of one output: 16 MiB */
-    ENOUGH_PAIRS = ENOUGH,
+    MOST_PAIRS = 1 << 18, /* of demands and supplies of one output: 1 MiB */
     POWER_8_UP_TO = 30,   /* rounds in which shares are bids to the power 8, ... */
     POWER_16_UP_TO = 60,  /* 16, and then 32 */
     SHARPER = 15,         /* rounds to cover nearly the same with the power 32 */
@@ -125,16 +124,10 @@ static int gather(space *s, const float *decay, float least, int64_t *demands, i
         if (!more) return -1;
         s->near = more, s->near_size = having * padded;
     }
-    /* Where there are many pairs, many are about as good: every stride-th is used, by a hash. */
-    const uint32_t stride = (uint32_t)(1 + having * wanting / ENOUGH_PAIRS);
     for (int64_t a = 0; a < having; a++) {
         const float *row = decay + (int64_t)s->supply[a] * n;
-        const uint32_t key = (uint32_t)s->supply[a] * 2654435761u;
         float *near = s->near + a * padded;
-        for (int64_t c = 0; c < padded; c++) {
-            const uint32_t mixed = (key ^ ((uint32_t)c * 2246822519u)) * 3266489917u;
-            near[c] = c < wanting && (mixed >> 12) % stride == 0 ? row[s->demand[c]] : 0.0f;
-        }
+        for (int64_t c = 0; c < padded; c++) near[c] = c < wanting ? row[s->demand[c]] : 0.0f;
     }
     *supplies = having;
     return 0;

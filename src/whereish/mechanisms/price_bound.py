@@ -32,7 +32,7 @@ _AT_ONCE = 32  # outputs in a call of the core
 _SMALLEST_DECAY = np.exp(-4.5)  # farther flows are left out
 _STEP = 0.5  # the share of what is uncovered that is taken off the prices
 _ROUNDS, _LAST_ROUNDS = 30, 60  # of the transport problem, in a trial and in the proof
-_CUT, _LAST_CUT = 1e-5, 1e-3  # smaller shares of a supply are dropped
+_CUT = 1e-5  # smaller shares of a supply are dropped
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def pass_seconds(
 
 def proofs(problem: Problem, prices: Array, decay: NDArray[np.float32]) -> Iterator[Proof]:
     """Yield the multipliers that prove prices, for a few outputs at a time, in order."""
-    parts = _covered(problem, prices, decay, _LAST_ROUNDS, _TOLERANCE, _LAST_CUT, flows=True)
+    parts = _covered(problem, prices, decay, _LAST_ROUNDS, _TOLERANCE, _CUT, flows=True)
     yield from (proof for _, proof in parts)
 
 
