@@ -13,14 +13,16 @@
 
 enum {
     WIDE = 8,             /* floats of a vector; the compiler splits it where registers are shorter */
-    MOST_PAIRS = 1 << 22, /* of demands and supplies of one output: 16 MiB */
+    MOST_PAIRS = 1 << 18, /* of demands and supplies of one output: 1 MiB */
     POWER_8_UP_TO = 30,   /* rounds in which shares are bids to the power 8, ... */
     POWER_16_UP_TO = 60,  /* 16, and then 32 */
-    SHARPER = 40,         /* rounds to cover the same with the power 32 */
+    SHARPER = 15,         /* rounds to cover nearly the same with the power 32 */
 };
 
 /* Bids aim a little above the need: otherwise a demand comes close to it and never reaches it. */
 #define OVERSHOOT 1.003f
+/* The share of the need that fewer flows may leave uncovered. */
+#define NEARLY 1e-4
 
 typedef float wide __attribute__((vector_size(4 * WIDE)));
 typedef int32_t mask __attribute__((vector_size(4 * WIDE)));
@@ -203,7 +205,7 @@ int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, cons
                 memcpy(s.kept, s.best, (size_t)padded * sizeof *s.bid);
                 settle(&s, demands, supplies, padded, POWER_16_UP_TO, POWER_16_UP_TO + SHARPER,
                        tolerance, (float)cut, &again);
-                if (again <= uncovered[z] + tolerance * need)
+                if (again <= uncovered[z] + NEARLY * need)
                     squarings = 5, uncovered[z] = again;
                 else
                     memcpy(s.best, s.kept, (size_t)padded * sizeof *s.bid);

@@ -29,16 +29,15 @@ from whereish.solvers.estimates import estimate_closed_form
 
 Progress = Callable[[int, int], object]
 
-_SIZES = (300, 250, 200, 150, 100, 60)  # clusters of the program for all places
+_SIZES = (400, 300, 250, 200, 150, 100, 60)  # clusters of the program for all places
 _REGION_CLUSTERS = 150
-_WHOLE_SHARE = 0.25  # of the time, for the program of all places
+_WHOLE_SHARE = 0.4  # of the time, for the program of all places
 _REGIONS_SHARE = 0.6  # of the time that the proof leaves, for those of regions
 _FORM_SHARE = 0.3  # of the time left, for a closed form that may lose less
 _SAFE = 1.5  # a pass may take this many times its estimate
 _MOST_REGIONS = 40
 # Regions are worth it if clusters are larger than this, in units of 1 / eps, on average.
 _COARSE_FROM = 0.1
-_PROOF_PASSES = 2  # the time of the proof, in passes
 # A proof with more multipliers, or for more pairs of places and outputs, is not kept.
 _KEPT_ROWS, _KEPT_PAIRS = 5_000_000, 10_000_000
 
@@ -54,8 +53,7 @@ def whole_program(problem: Problem, seconds: float) -> Coarse | None:
     """Solve one coarser program for all places, as large as the time allows."""
     allowed = seconds * _WHOLE_SHARE
     clusters = next((c for c in _SIZES if estimate(c, c, 0).seconds <= allowed), _SIZES[-1])
-    # The estimate is for this machine without other load: the solve may take twice as long.
-    found = solve_coarse(*_parts(problem), 1, clusters, Deadline(2 * allowed))
+    found = solve_coarse(*_parts(problem), 1, clusters, Deadline(allowed))
     return found[0] if found else None
 
 
@@ -94,15 +92,15 @@ def price_bound(
     """Bound the loss of every private mechanism; None if there is no time for it."""
     decay = problem.decay()
     prices = first_prices([whole])
-    once = pass_seconds(problem, prices, decay)
-    if deadline.left < _PROOF_PASSES * once:
+    pass_s, proof_s = pass_seconds(problem, prices, decay)
+    if deadline.left < proof_s:
         return None
     coarse = [whole]
-    spare = deadline.left - _SAFE * (_PROOF_PASSES + 1) * once
+    spare = deadline.left - _SAFE * (pass_s + proof_s)
     if spare > 0:
         coarse += region_programs(problem, whole, spare * _REGIONS_SHARE, progress)
         prices = first_prices(coarse)
-    if deadline.left > (_PROOF_PASSES + 1) * once:
+    if deadline.left > pass_s + proof_s:
         prices = improved(problem, prices, decay, progress)
     kept: list[Proof] = []
     n, m = problem.loss.shape
