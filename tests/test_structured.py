@@ -236,8 +236,10 @@ def test_too_large_for_the_memory_is_said_before_it_starts() -> None:
     assert estimate(50, 50, 1225).bytes < 10**8
     places = wh.Places.from_xy([[0.01 * i, 0.0] for i in range(1200)])
     prior = np.full(1200, 1 / 1200)
-    with pytest.raises(wh.SolveError, match=r"8 GB is allowed: what fits is .* outputs .* method"):
+    with pytest.raises(wh.SolveError, match=r"8 GB is allowed: what fits is a dilation .* method"):
         wh.optimal(places, prior, 1.0)
+    with pytest.raises(wh.SolveError, match=r"1 GB is allowed: what fits is .* outputs .* method"):
+        wh.optimal(places, prior, 1.0, memory_limit_gb=1)
     with pytest.raises(wh.SolveError, match=r"0\.001 GB is allowed: what fits is method"):
         wh.optimal(some.grid(5, 5), some.skewed(25), 1.0, memory_limit_gb=1e-3)
 
