@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import signal
-import time
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

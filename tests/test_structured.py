@@ -240,8 +240,8 @@ def test_too_large_for_the_memory_is_said_before_it_starts() -> None:
         wh.optimal(places, prior, 1.0)
     with pytest.raises(wh.SolveError, match=r"1 GB is allowed: what fits is .* outputs .* method"):
         wh.optimal(places, prior, 1.0, memory_limit_gb=1)
-    with pytest.raises(wh.SolveError, match=r"0\.001 GB is allowed: what fits is method"):
-        wh.optimal(some.grid(5, 5), some.skewed(25), 1.0, memory_limit_gb=1e-3)
+    with pytest.raises(wh.SolveError, match=r"0\.0001 GB is allowed: what fits is method"):
+        wh.optimal(some.grid(5, 5), some.skewed(25), 1.0, memory_limit_gb=1e-4)
 
 
 def test_it_is_for_least_loss_only() -> None:
