@@ -95,7 +95,9 @@ def optimal(
         The relative gap to the optimum at which the search ends.
     time_limit_s
         The time limit in seconds. It includes the spanner. The search ends early enough for the
-        repair, the check and the closed form: a result is never worse than the closed form.
+        repair, the check and the closed form: an exact search that is stopped is never worse than
+        the closed form. With "auto" and thousands of places the closed form is left out if there
+        is no time for it.
         `Plan.after_s` estimates the time of these steps. If it exceeds the limit, there is no
         search, and the result is the closed form.
     memory_limit_gb
