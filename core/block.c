@@ -303,7 +303,7 @@ INLINE int any_near(const pairs_t *pairs, int i, const double *k, const uint8_t 
 
 /* Constrain the pairs that have come near their limit or past it.
  *
- * They join at the centre, unless their multiplier would be large against what the input pays: far
+ * They join at the centre, unless their multiplier would be large against the price of the input: far
  * from the output, where k is tiny, that would spoil the bound for many steps. */
 static int join_rows(block_t *s, const pairs_t *pairs, const double *price, double mu) {
     const double *k = s->k;

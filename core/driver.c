@@ -840,7 +840,7 @@ int32_t WI_EXPORT(wi_solve)(const wi_program *p, const double *prior, const wi_o
     if (!p || !prior || !options || !result) return WI_BAD_SIZE;
     *result = NULL;
     int members = most(1, options->members);
-    if (options->member < 0 || options->member >= members || members > PARTS ||
+    if (options->member < 0 || options->member >= members ||
         (members > 1 && !options->all_reduce) || !(options->tolerance > 0.0) ||
         (options->parts && options->parts != 1 && options->parts != PARTS &&
          options->parts != MANY_PARTS))

@@ -1,9 +1,10 @@
 /* Pricing: prove that an output left out is useless, or find a column of it that would pay
  * (column generation).
  *
- * Let b be what each input pays now. An output is useless if some y >= 0 has A'y <= c - b = gain. A
- * multiplier y on the pair (i, j) takes y from the gain of j and gives q y to that of i, with
- * q = exp(-eps d(i, j)): gains that are positive must cover those that are negative, at a loss that
+ * Let b be the prices of the inputs: the multipliers of the rows sum_z k(x, z) = 1. An output is
+ * useless (no private column of it has a negative reduced cost) if some y >= 0 has
+ * A'y <= c - b = gain. A multiplier y on the pair (i, j) takes y from the gain of j and gives q y to
+ * that of i, with q = exp(-eps d(i, j)): positive gains must cover negative ones, at a loss that
  * grows with distance. That is a transport problem, and nearly always easy: `prove` lets every
  * supply serve the places that bid most for it, and raises the bids of those still in need (an
  * auction, as in Bertsekas: The auction algorithm, 1988). What it cannot settle goes to
@@ -119,7 +120,7 @@ static int write_proof(const wi_program *p, int z, const double *cost, const tra
         serve(t->supplies, t->width, own->near, t->bids, squarings_in(t->rounds - 1), own->weights);
         for (int a = 0; a < t->supplies; a++)
             for (int c = 0; c < t->needs; c++) {
-                /* A hair less than there is, or rounding would take too much. */
+                /* Slightly less than the supply, or rounding would take too much. */
                 double flow = own->weights[(int64_t)a * t->width + c] * t->supply[a] * (1 - 1e-14);
                 if (flow == 0.0) continue;
                 int j = t->supply_at[a], at = t->need_at[c], steps = 0;

@@ -36,7 +36,7 @@ typedef struct {
     int32_t *used, *part;
     int in_use;
     uint8_t *kept;
-    /* The iterate: what each input pays, and the complementarity. */
+    /* The iterate: the prices of the inputs, and the complementarity. */
     double *b, mu;
     /* Summary of all blocks after a step. */
     double *least_reduced, *totals, *largest, loss;

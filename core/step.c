@@ -127,7 +127,7 @@ static double *new_leaves(solve_t *s, int64_t stride) {
     return leaves;
 }
 
-/* db: the change of what inputs pay that makes the probabilities of every input add up to 1. */
+/* db: the change of the prices that makes the probabilities of every input add up to 1. */
 static void solve_schur(const solve_t *s, const double *push, double *db) {
     for (int x = 0; x < s->n; x++) db[x] = 1.0 - push[x];
     for (int x = s->n; x < s->width; x++) db[x] = 0.0;

@@ -1,7 +1,7 @@
 /* A pool of threads for loops whose iterations do not depend on each other, and the clock.
  *
  * The result of a loop does not depend on the number of threads: iterations write to different
- * places, and whoever needs a sum adds these up afterwards, in a fixed order.
+ * places, and their results are added up afterwards, in a fixed order.
  */
 #include "vectors.h"
 

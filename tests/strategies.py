@@ -66,6 +66,14 @@ def graph_metrics(draw: DrawFn, n: int) -> Floats:
 
 
 @st.composite
+def metrics_and_losses(draw: DrawFn, n: int) -> tuple[Any, Any]:
+    """The metric and the loss of a build for n places; None stands for Euclidean distance."""
+    return draw(st.one_of(st.none(), graph_metrics(n))), draw(
+        st.sampled_from([None, wh.discrete(n)])
+    )
+
+
+@st.composite
 def stochastic(draw: DrawFn, rows: int, columns: int) -> Floats:
     seed = draw(st.integers(0, 2**32 - 1))
     matrix = np.random.default_rng(seed).dirichlet(np.full(columns, 0.3), size=rows)

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
-    {"errors", "lazy", "limits", "parallel", "retries"},
+    {"errors", "interrupts", "lazy", "limits", "parallel", "retries"},
     {"compiled", "extras", "strict_json"},
     {
         "compressed",

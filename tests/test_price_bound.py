@@ -168,6 +168,24 @@ class TestStreamedBound:
         with pytest.raises(wh.GuaranteeError, match=why):
             self.bound([wh.Proof(1.07, *arrays)])
 
+    def test_parts_at_different_epsilons_are_refused(self) -> None:
+        """A row at a smaller epsilon need not hold for a mechanism at a larger one."""
+        one, other = (
+            wh.Proof(
+                level,
+                *(
+                    np.array([z], np.int32),
+                    np.array([1], np.int32),
+                    np.array([2], np.int32),
+                    np.array([0.1]),
+                ),
+            )
+            for z, level in ((0, 1.07), (1, 0.5))
+        )
+        self.bound([one])
+        with pytest.raises(wh.GuaranteeError, match="the same epsilon"):
+            self.bound([one, other])
+
     def test_planted_a_term_left_out_is_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A judge that forgets what is taken at the right place proves more than the optimum."""
         least = optimum(self.prior, self.metric, 1.07, self.metric)

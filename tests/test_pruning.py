@@ -92,8 +92,7 @@ def test_the_proof_of_a_mechanism_is_a_forest(
     """Any metric and loss: at most n - 1 rows an output; the recorded bound is below LB(y)."""
     places, prior = profile
     n = len(places)
-    metric = data.draw(st.one_of(st.none(), some.graph_metrics(n)))
-    quality = data.draw(st.sampled_from([None, wh.discrete(n)]))
+    metric, quality = data.draw(some.metrics_and_losses(n))
     built, whole = solved(places, prior, epsilon, privacy_metric=metric, quality_metric=quality)
     loss = wh.euclidean(places) if quality is None else quality
     away = wh.euclidean(places) if metric is None else metric

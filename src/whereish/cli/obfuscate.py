@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +10,7 @@ import whereish as wh
 from whereish.cli import options as opt
 from whereish.cli.console import Facts, command, say, waiting
 from whereish.errors import InputError, seems_data
+from whereish.interrupts import restore_handler
 from whereish.release import OUTSIDE
 
 _COLUMNS, _POINTS = "Which columns are written", "The points"
@@ -68,7 +67,9 @@ def obfuscate(
             raise InputError(f"columns must be two names, LAT,LON, got {len(names)}")
         pair = (names[0], names[1])
     mechanism, _ = wh.load_mechanism(source)
-    _take_back_ctrl_c()
+    import polars  # noqa: F401  (before Python's handler of Ctrl-C is put back)
+
+    restore_handler()
     start = time.perf_counter()
     with waiting(f"obfuscating {table.name}") as tell:
         made = wh.obfuscate_table(
@@ -104,15 +105,6 @@ _TREATED = {
     "nearest": "Each was replaced by a report of the nearest place.",
     "planar-laplace": "Each was replaced by a point with planar Laplace noise.",
 }
-
-
-def _take_back_ctrl_c() -> None:
-    """Restore Python's Ctrl-C handler: polars replaces it when it is imported."""
-    import polars  # noqa: F401  (before the handler is set again)
-
-    handler = signal.getsignal(signal.SIGINT)
-    if handler is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)
 
 
 def _say_columns(made: wh.Obfuscated, time_column: str | None) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,13 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from whereish import interrupts
 from whereish.distributed.cluster import check_cluster, join_cluster, machines_of
 from whereish.errors import SolveError
 from whereish.places import Array
 from whereish.retries import RETRY
 from whereish.solvers.structured import (
     Member,
-    Program,
     Progress,
     Share,
     Structured,
@@ -39,6 +38,7 @@ from whereish.solvers.structured import (
     solve_on,
     solve_share,
 )
+from whereish.solvers.structured_program import Program
 
 _EVERY = 25  # iterations between two checkpoints
 _LOOK_S = 0.2
@@ -144,7 +144,7 @@ class _Group:
 
     def __init__(self, address: str, program: Program, parts: int) -> None:
         self._ray = join_cluster(address)
-        machines = machines_of(self._ray)[: min(parts, 16)]
+        machines = machines_of(self._ray)[:parts]
         if not machines:
             raise SolveError(f"the cluster {address} has no machine with a core: add one")
         self._program, self._parts, self._key = program, parts, os.urandom(32)
@@ -372,8 +372,7 @@ def solve_on_cluster(
 @contextlib.contextmanager
 def _stoppable(group: _Group) -> Iterator[None]:
     """Let the first Ctrl-C end the solve with the best so far, where that is ours to decide."""
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if not interrupts.is_ours():
         yield
         return
 

@@ -10,17 +10,14 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whereish.errors import GuaranteeError, InputError
-from whereish.measures.bound import Proof
+from whereish.measures.bound import Proof, valid_rows
 from whereish.places import Array, as_epsilon, as_numbers, as_prior
 
-_Integers = NDArray[np.int64]
 _UNIT = 2.0**-53
 # Relative margin for exp, for the distance in it, and for priors and losses that were rounded.
 _ROOM = 2.0**-40
-_LARGEST = 1e100
 _AT_ONCE = 64
 
 
@@ -40,7 +37,8 @@ def streamed_bound(
     Raises
     ------
     GuaranteeError
-        If these are not multipliers of rows, or not in order. Then nothing is proved.
+        If these are not multipliers of rows at one epsilon, or not in order. Then nothing is
+        proved.
     """
     quality = as_numbers("quality_metric", quality_metric, (None, None))
     n, m = quality.shape
@@ -49,9 +47,13 @@ def streamed_bound(
     if quality.size == 0 or quality.min() < 0 or metric.min() < 0:
         raise InputError("quality_metric and privacy_metric must hold numbers, none negative")
     least = np.full(n, np.inf)
-    done = 0
+    done, level = 0, None
     for proof in proofs:
-        level, output, left, right, y = _checked(proof, n, m)
+        output, left, right, y = valid_rows(proof, n, m)
+        # A row at a smaller epsilon need not hold at the level of the others.
+        if level is not None and proof.epsilon != level:
+            raise GuaranteeError("not a proof: all parts must be about the same epsilon")
+        level = as_epsilon(proof.epsilon)
         if not len(y):
             continue
         first, last = int(output.min()), int(output.max())
@@ -77,21 +79,3 @@ def streamed_bound(
         np.minimum(least, (1 - _ROOM) * weights * some.min(axis=1), out=least)
     total = math.fsum(least)
     return math.nextafter(total - math.fsum(np.abs(least)) * _ROOM, -math.inf)
-
-
-def _checked(proof: Proof, n: int, m: int) -> tuple[float, _Integers, _Integers, _Integers, Array]:
-    """Return epsilon and the rows of a proof: output, left and right place, multiplier."""
-    y = np.asarray(proof.value, dtype=np.float64)
-    if y.ndim != 1 or not ((y >= 0) & (y <= _LARGEST)).all():
-        raise GuaranteeError("not a proof: a multiplier is negative or not a number, or too large")
-    found = []
-    for part, most in ((proof.output, m), (proof.left, n), (proof.right, n)):
-        numbers = np.asarray(part)
-        if numbers.shape != y.shape or numbers.dtype.kind not in "iu":
-            raise GuaranteeError("not a proof: every row must have an output, two places, a number")
-        if len(y) and not (numbers.min() >= 0 and numbers.max() < most):
-            raise GuaranteeError("not a proof: a row is about an output or place that is none")
-        found.append(numbers.astype(np.int64))
-    if (found[1] == found[2]).any():
-        raise GuaranteeError("not a proof: a row is about a place and itself")
-    return as_epsilon(proof.epsilon), found[0], found[1], found[2], y

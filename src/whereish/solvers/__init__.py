@@ -16,12 +16,12 @@ from whereish.solvers import glpk, highs
 from whereish.solvers.estimates import Estimate, estimate
 from whereish.solvers.structured import (
     Multipliers,
-    Program,
     Progress,
     Structured,
     solve_on,
     solve_structured,
 )
+from whereish.solvers.structured_program import Program
 
 __all__ = [
     "AUTO",

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import signal
-import threading
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from whereish import interrupts
 from whereish.compiled import (
     AllReduceCallback,
     CheckpointCallback,
@@ -37,21 +35,13 @@ from whereish.errors import SolveError
 from whereish.limits import TOLERANCE
 from whereish.parallel import cores
 from whereish.places import Array
+from whereish.solvers.structured_program import REFUSED, Program, check
 
 _STOPPED = {
     Stopped.SOLVED: "solved",
     Stopped.TIME: "time",
     Stopped.STOPPED: "asked",
     Stopped.NUMERICS: "numerics",
-}
-_REFUSED = {
-    Status.BAD_SIZE: "a size of the program is zero or too large",
-    Status.BAD_INDEX: "a pair names a place that does not exist or one place twice, or comes twice",
-    Status.BAD_NUMBER: "a number of the program is negative, infinite or not a number, or the "
-    "reach does not obey the pairs",
-    Status.NO_MEMORY: "the program does not fit into the memory",
-    Status.BAD_STATE: "the checkpoint does not belong to this program",
-    Status.COMMUNICATION: "the other members of the group cannot be reached",
 }
 
 
@@ -115,80 +105,6 @@ class Structured:
     stopped: str
     machines: int = 1
     moved_bytes: int = 0
-
-
-class Program:
-    """Everything about a program but the prior, prepared for many solves.
-
-    Parameters
-    ----------
-    loss
-        (n, m).
-    edges, exponents
-        (e, 2) pairs and (e,) values of eps d: k(x, z) <= exp(eps d) k(x', z), both ways.
-    reach
-        (n, n) values of eps d for all pairs, whose differences obey the exponents.
-
-    Raises
-    ------
-    SolveError
-        If the program cannot be used: a size, an index or a number is wrong.
-    """
-
-    def __init__(
-        self, loss: Array, edges: NDArray[np.int64], exponents: Array, reach: Array
-    ) -> None:
-        self.arguments = (loss, edges, exponents, reach)
-        self.n, self.m = loss.shape
-        numbers = [np.ascontiguousarray(each, np.float64) for each in (loss, exponents, reach)]
-        if numbers[1].shape != (len(edges),) or numbers[2].shape != (self.n, self.n):
-            raise SolveError(f"the structured solver cannot begin: {_REFUSED[Status.BAD_SIZE]}")
-        pairs = np.ascontiguousarray(edges, np.int32).reshape(-1, 2)
-        self._handle = ctypes.c_void_p()
-        _check(
-            library().wi_program_new(
-                self.n,
-                self.m,
-                len(pairs),
-                address(numbers[0], np.float64),
-                address(pairs, np.int32),
-                address(numbers[1], np.float64),
-                address(numbers[2], np.float64),
-                ctypes.byref(self._handle),
-            )
-        )
-        weakref.finalize(self, library().wi_program_free, self._handle)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return the constructor and its arguments: another process prepares it again."""
-        return Program, self.arguments
-
-    @property
-    def handle(self) -> ctypes.c_void_p:
-        """The program in the core."""
-        return self._handle
-
-    def parts(self, prior: Array) -> int:
-        """Return in how many parts a solve for this prior can be shared; 1 if it is too small."""
-        weights = np.ascontiguousarray(prior, np.float64)
-        return int(library().wi_parts(self._handle, address(weights, np.float64)))
-
-    def order(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Return the order of the inputs, and which pairs are constrained at first."""
-        order, first = np.empty(self.n, np.int32), np.empty(len(self.arguments[1]), np.uint8)
-        library().wi_program_order(self._handle, address(order, np.int32), address(first, np.uint8))
-        return order, first.astype(bool)
-
-    def paths(self) -> tuple[Array, NDArray[np.int32]]:
-        """Return shortest paths along the pairs, in the order of the program.
-
-        Lengths, and before[j, i], the last place but one from j to i.
-        """
-        lengths, before = np.empty((self.n, self.n)), np.empty((self.n, self.n), np.int32)
-        library().wi_program_paths(
-            self._handle, address(lengths, np.float64), address(before, np.int32)
-        )
-        return lengths, before
 
 
 @dataclass(frozen=True)
@@ -337,12 +253,12 @@ def solve_share(
 
     weights = np.ascontiguousarray(prior, np.float64)
     if weights.shape != (program.n,):
-        raise SolveError(f"the structured solver cannot begin: {_REFUSED[Status.BAD_SIZE]}")
+        raise SolveError(f"the structured solver cannot begin: {REFUSED[Status.BAD_SIZE]}")
     options = Options(
         tolerance=tolerance,
         time_limit_s=math.inf if time_limit_s is None else max(time_limit_s, 0.0),
         threads=threads or cores(),
-        catch_interrupt=_catches_interrupt(),
+        catch_interrupt=interrupts.is_ours(),
         stop=None if stop is None else address(stop, np.uint8),
         members=1,
     )
@@ -366,7 +282,7 @@ def solve_share(
     try:
         if wrong:
             raise wrong[0]
-        _check(status)
+        check(status)
         return _share(program, result.contents)
     finally:
         core.wi_result_free(result)
@@ -411,7 +327,7 @@ def reduce_members(parts: int, buffers: Sequence[Array], sums: int, maxima: int)
             raise SolveError("the members of the group do not solve the same program")
     data = (ctypes.c_void_p * len(held))(*(address(buffer, np.float64) for buffer in held))
     reduced = np.empty(sums + maxima)
-    _check(library().wi_reduce(parts, len(held), data, sums, maxima, address(reduced, np.float64)))
+    check(library().wi_reduce(parts, len(held), data, sums, maxima, address(reduced, np.float64)))
     return reduced
 
 
@@ -436,16 +352,3 @@ def _array(pointer: Any, count: int) -> NDArray[Any]:
     if count == 0:
         return np.empty(0, pointer._type_)
     return np.ctypeslib.as_array(pointer, (count,))
-
-
-def _catches_interrupt() -> bool:
-    """Tell whether the first Ctrl-C may end the solve: where that is ours to decide."""
-    return (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-
-
-def _check(status: int) -> None:
-    if status != Status.OK:
-        raise SolveError(f"the structured solver cannot go on: {_REFUSED[Status(status)]}")
