@@ -11,6 +11,7 @@ from whereish.errors import (
     SolveError,
     WhereishError,
 )
+from whereish.everywhere import EverywhereMechanism, tightest_epsilon_everywhere
 from whereish.format import audit_file, certify, load_mechanism, save_mechanism
 from whereish.measures import (
     Proof,
@@ -83,6 +84,7 @@ __all__ = [
     "BuildSpec",
     "Cohort",
     "Districts",
+    "EverywhereMechanism",
     "FormatError",
     "Funnel",
     "GuaranteeError",
@@ -143,6 +145,7 @@ __all__ = [
     "square_grid",
     "tight_constraints",
     "tightest_epsilon",
+    "tightest_epsilon_everywhere",
     "worst_case_loss",
     "write_profile",
     "write_profiles",
