@@ -23,7 +23,7 @@ from whereish.everywhere.points import (
     quality,
     separate,
 )
-from whereish.places import Array, Immutable, Places, as_epsilon, as_number, readonly
+from whereish.places import Array, Immutable, Places, as_epsilon, readonly
 from whereish.places.lattice import UNITS_PER_KM, Lattice, to_units
 from whereish.release import Reports
 from whereish.release.exact_noise import PlanarNoise

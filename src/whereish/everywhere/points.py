@@ -50,7 +50,7 @@ def as_visits(
     plane = None
     if isinstance(points, Places):
         points.check_km()
-        points, plane = points.xy, points.plane
+        plane, points = points.plane, points.xy
     xy = as_numbers("points", points, (None, 2))
     if len(xy) == 0:
         raise InputError("points must hold at least one point, got none")
@@ -69,7 +69,8 @@ def as_visits(
 
 def distances(points: Array, outputs: Array) -> Array:
     """Return the Euclidean distances between points and outputs."""
-    return np.hypot(*(points[:, None, :] - outputs[None, :, :]).transpose(2, 0, 1))
+    east, north = (points[:, None, k] - outputs[None, :, k] for k in range(2))
+    return np.sqrt(east * east + north * north)
 
 
 def quality(points: Array, outputs: Array, metric: QualityMetric | None) -> Array:
@@ -104,13 +105,14 @@ def clustered(visits: Visits, most: int) -> Clusters:
             low, high = (low, middle) if fits else (middle, high)
         _, of = np.unique(_cell(visits.xy, high), axis=0, return_inverse=True)
     of = of.reshape(-1).astype(np.int64)
-    weights = np.bincount(of, visits.weights)
+    weights = np.bincount(of, visits.weights).astype(np.float64)
     centres = [np.bincount(of, visits.weights * axis) / weights for axis in visits.xy.T]
     return Clusters(np.column_stack(centres), weights, of)
 
 
 def _cell(xy: Array, side: float) -> NDArray[np.int64]:
-    return np.floor((xy - xy.min(axis=0)) / side).astype(np.int64)
+    cells: NDArray[np.int64] = np.floor((xy - xy.min(axis=0)) / side).astype(np.int64)
+    return cells
 
 
 def medians(weights: Array, points: Array) -> Array:
@@ -126,7 +128,7 @@ def medians(weights: Array, points: Array) -> Array:
         pull = weights / np.maximum(distances(found, points), _FEWEST_METRES)
         found = (pull @ points) / pull.sum(axis=1, keepdims=True)
     cost = (weights * distances(found, points)).sum(axis=1)
-    return np.where((cost < at_points.min(axis=1))[:, None], found, points[best])
+    return np.asarray(np.where((cost < at_points.min(axis=1))[:, None], found, points[best]))
 
 
 def separate(xy: Array, least: float) -> Array:
