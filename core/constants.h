@@ -12,6 +12,7 @@
 #define CENTRAL_LOW 0.3        /* correctors pull products below this share of the target up ... */
 #define CENTRAL_HIGH 3.0       /* ... and above this multiple of it down */
 #define FIRST_MU 3.0           /* first complementarity, times loss / rows */
+#define ROWS_OFF 1e-9          /* a matrix whose rows are off 1 by less may be the result */
 
 /* A block: one output. */
 #define RIDGE 1e-13     /* relative shift of the diagonal of a block matrix */

@@ -14,6 +14,7 @@
 #include "constants.h"
 #include "vectors.h"
 
+#include <stdio.h>
 #include "threads.c"
 #include "interrupt.c"
 #include "envelope.c"
@@ -26,3 +27,7 @@
 #include "pricing.c"
 #include "state.c"
 #include "driver.c"
+#include "cones.c"
+#include "cone_block.c"
+#include "cone_step.c"
+#include "cone_driver.c"
