@@ -11,7 +11,14 @@ from whereish.errors import (
     SolveError,
     WhereishError,
 )
-from whereish.everywhere import EverywhereMechanism, tightest_epsilon_everywhere
+from whereish.everywhere import (
+    EverywhereMechanism,
+    PlanarLaplaceEverywhere,
+    expected_loss,
+    optimal_everywhere,
+    planar_laplace_everywhere,
+    tightest_epsilon_everywhere,
+)
 from whereish.format import audit_file, certify, load_mechanism, save_mechanism
 from whereish.measures import (
     Proof,
@@ -96,6 +103,7 @@ __all__ = [
     "PersonalProfile",
     "Places",
     "Plan",
+    "PlanarLaplaceEverywhere",
     "Portrait",
     "Profile",
     "Proof",
@@ -120,6 +128,7 @@ __all__ = [
     "discrete",
     "embedded_city",
     "euclidean",
+    "expected_loss",
     "exponential",
     "geodesic",
     "graph_metric",
@@ -131,10 +140,12 @@ __all__ = [
     "open_traces",
     "optimal",
     "optimal_each",
+    "optimal_everywhere",
     "optimal_privacy",
     "paper_profiles",
     "personal_profile",
     "planar_laplace",
+    "planar_laplace_everywhere",
     "planar_laplace_for_loss",
     "planar_laplace_noise",
     "quality_loss",

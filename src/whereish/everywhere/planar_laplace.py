@@ -156,29 +156,34 @@ def planar_laplace_everywhere(
     >>> m.epsilon, len(m.sample((0.3, 0.1), size=10))
     (1.0, 10)
     """
-    start = time.perf_counter()
     visits = as_visits(points, weights, normalise)
     level = as_epsilon(epsilon)
     check_quality(quality_metric)
+    places = None if outputs is None else outputs_in(outputs, visits)
+    return planar_laplace_for(visits, level, places, quality_metric)
+
+
+def planar_laplace_for(
+    visits: Visits, level: float, outputs: Places | None, metric: QualityMetric | None
+) -> PlanarLaplaceEverywhere:
+    """Build planar Laplace noise with the best remap, for validated arguments."""
+    start = time.perf_counter()
     groups = clustered(visits, _CLUSTERS)
     borders = choose_borders(groups.xy, level)
     masses = NoiseTable(borders, level).masses(groups.xy)  # (cells, clusters)
     if outputs is None:
-        xy = _first_outputs(visits, groups, borders)
-        table, xy = _moved(masses, visits, groups, xy, quality_metric)
+        table, xy = _moved(masses, visits, groups, _first_outputs(visits, groups), metric)
         places = visits.places(xy)
     else:
-        places = outputs_in(outputs, visits)
-        table = _remap(masses, visits, groups, places.xy, quality_metric)
+        places = outputs
+        table = _remap(masses, visits, groups, places.xy, metric)
     shape = len(borders.ys) + 1, len(borders.xs) + 1
     built = PlanarLaplaceEverywhere(level, borders, table.reshape(shape), places)
     from whereish.everywhere.loss import loss_of
 
-    build = EverywhereBuild(
-        "planar-laplace",
-        seconds=time.perf_counter() - start,
-        loss_km=loss_of(built, visits, quality_metric),
-    )
+    loss = loss_of(built, visits, metric)
+    seconds = time.perf_counter() - start
+    build = EverywhereBuild("planar-laplace-everywhere", seconds=seconds, loss_km=loss)
     return replace(built, build=build)
 
 
@@ -238,7 +243,7 @@ def _moved(
     return of.reshape(-1), xy[used]
 
 
-def _first_outputs(visits: Visits, groups: Clusters, borders: Lattice) -> Array:
+def _first_outputs(visits: Visits, groups: Clusters) -> Array:
     """Return the largest clusters and a coarse grid over the points."""
     order = np.argsort(-groups.weights, kind="stable")[:150]
     low, high = visits.xy.min(axis=0), visits.xy.max(axis=0)
