@@ -21,7 +21,7 @@ from whereish.mechanisms.optimal import optimal
 from whereish.places import Places
 from whereish.places.points import SAME_PLACE_KM
 
-CLUSTERS = 100
+CLUSTERS = 150
 _TOLERANCE = 1e-4
 
 

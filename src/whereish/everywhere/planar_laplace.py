@@ -179,9 +179,8 @@ def planar_laplace_for(
         table = _remap(masses, visits, groups, places.xy, metric)
     shape = len(borders.ys) + 1, len(borders.xs) + 1
     built = PlanarLaplaceEverywhere(level, borders, table.reshape(shape), places)
-    from whereish.everywhere.loss import loss_of
-
-    loss = loss_of(built, visits, metric)
+    costs = expected_costs(visits, groups.of, len(groups.xy), places.xy, metric)
+    loss = float((masses * costs.T[table]).sum())
     seconds = time.perf_counter() - start
     build = EverywhereBuild("planar-laplace-everywhere", seconds=seconds, loss_km=loss)
     return replace(built, build=build)

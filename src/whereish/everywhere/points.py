@@ -133,8 +133,8 @@ def medians(weights: Array, points: Array) -> Array:
 
 def separate(xy: Array, least: float) -> Array:
     """Return the points without those closer than this to an earlier one."""
-    kept: list[Array] = []
-    for point in xy:
-        if all(np.hypot(*(point - other)) >= least for other in kept):
-            kept.append(point)
-    return np.array(kept)
+    close = distances(xy, xy) < least
+    kept = np.zeros(len(xy), bool)
+    for k, row in enumerate(close):
+        kept[k] = not (row & kept).any()
+    return np.asarray(xy[kept])

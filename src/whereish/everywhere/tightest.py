@@ -6,6 +6,7 @@ import numpy as np
 
 from whereish.errors import InputError
 from whereish.everywhere.mechanism import EverywhereMechanism
+from whereish.everywhere.planar_laplace import PlanarLaplaceEverywhere
 from whereish.measures import steepest
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import cell_edges
@@ -33,14 +34,17 @@ class TightestEverywhere(float):
     factor: float = 1.0
 
 
-def tightest_epsilon_everywhere(mechanism: EverywhereMechanism | Mechanism) -> TightestEverywhere:
+def tightest_epsilon_everywhere(
+    mechanism: EverywhereMechanism | PlanarLaplaceEverywhere | Mechanism,
+) -> TightestEverywhere:
     """Return the smallest epsilon, per km, that holds between any two points of the plane.
 
     For a mechanism on a lattice this is exact: the largest slope at a corner, rounded up to a
-    double. For a mechanism on places, raw points are moved to their nearest place first. Two points
-    on either side of a border may be as close as you like and have different probabilities: no
-    epsilon holds, and the result is infinite, unless all reports have the same probability on both
-    sides of every border. ``.factor`` is what such two points really are told apart by.
+    double. For planar Laplace noise it is the epsilon of the noise; the remap may have made it
+    smaller. For a mechanism on places, raw points are moved to their nearest place first. Two
+    points on either side of a border may be as close as you like and have different probabilities:
+    no epsilon holds, and the result is infinite, unless all reports have the same probability on
+    both sides of every border. ``.factor`` is what such two points really are told apart by.
 
     >>> import whereish as wh
     >>> places = wh.Places.from_xy([[0, 0], [1, 0], [2, 0]])
@@ -54,6 +58,8 @@ def tightest_epsilon_everywhere(mechanism: EverywhereMechanism | Mechanism) -> T
         result = TightestEverywhere(value)
         result.vertex, result.output = vertex, output
         return result
+    if isinstance(mechanism, PlanarLaplaceEverywhere):
+        return TightestEverywhere(mechanism.epsilon)
     if isinstance(mechanism, Mechanism):
         return _of_places(mechanism)
     raise InputError(
