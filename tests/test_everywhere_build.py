@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ def one_vertex_left_out() -> Any:
 BUGS: dict[str, Callable[[], Any]] = {
     "a cone left out": one_vertex_left_out,
     "only differences along the axes, not their norm": lambda: solved(XS, YS, EPSILON * 2**0.5),
-    "wrong spacing": lambda: solved(XS * 0.8, YS * 0.8, EPSILON),
+    "wrong spacing": lambda: solved(XS * 1.25, YS * 1.25, EPSILON),
     "spacings of the axes swapped": lambda: solved(
         np.linspace(XS[0], XS[0] + np.ptp(YS), len(XS)),
         np.linspace(YS[0], YS[0] + np.ptp(XS) * 0.7, len(YS)),
@@ -141,21 +142,14 @@ BUGS: dict[str, Callable[[], Any]] = {
     "vertices in the other order": lambda: np.ascontiguousarray(
         GOOD.counts.reshape(len(YS), len(XS), -1).transpose(1, 0, 2).reshape(GOOD.counts.shape)
     ),
-    "ratios of neighbours held to exp(eps h)": lambda: to_counts(
-        _rows(np.exp(-0.5 * EPSILON * _away(GOOD.lattice.vertices, GOOD.outputs.xy)))
-    ),
 }
-
-
-def _rows(matrix: Any) -> Any:
-    return matrix / matrix.sum(axis=1, keepdims=True)
 
 
 def _away(one: Any, other: Any) -> Any:
     return np.hypot(*(one[:, None] - other).transpose(2, 0, 1))
 
 
-@pytest.mark.parametrize("name", [name for name in BUGS if not name.startswith("ratios")])
+@pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_caught_by_the_audit(name: str) -> None:
     counts = BUGS[name]()
     assert [sum(row) for row in counts.tolist()] == [TOTAL] * len(GOOD.counts)
@@ -205,7 +199,7 @@ def renormalised(points: Any) -> list[Any]:
     for point in points:
         away = _away(point[None], GOOD.lattice.vertices)[0]
         near = np.argsort(away)[:4]
-        weights = [1 / (checks.Fraction(float(away[v])) + UNIT) ** 4 for v in near]
+        weights = [1 / (Fraction(float(away[v])) + UNIT) ** 4 for v in near]
         rows = exact_rows(GOOD, GOOD.lattice.vertices[near])
         total = [
             sum((w * row[z] for w, row in zip(weights, rows, strict=True)), start=0 * weights[0])
@@ -241,7 +235,7 @@ def test_auto_returns_the_better_one_and_says_which() -> None:
     assert fine.build.other_loss_km > fine.build.loss_km  # type: ignore[operator]
     coarse = wh.optimal_everywhere(POINTS, WEIGHTS, 8.0, vertices=16)
     assert isinstance(coarse, wh.PlanarLaplaceEverywhere)
-    assert "because the lattice of 16 vertices would lose" in coarse.build.notes[-1]
+    assert coarse.build.notes[-1].startswith("planar Laplace, because the lattice of ")
     assert coarse.build.other_loss_km > coarse.build.loss_km  # type: ignore[operator]
     asked = wh.optimal_everywhere(POINTS, WEIGHTS, EPSILON, method="planar-laplace")
     assert isinstance(asked, wh.PlanarLaplaceEverywhere)
@@ -386,7 +380,7 @@ def test_planar_laplace_of_a_far_point_and_a_copy() -> None:
         ({"weights": [0.123, 0.877]}, "weights must be 120 numbers"),
         ({"weights": np.r_[-0.123, np.full(119, 1.123 / 119)]}, "weights must be non-negative"),
         ({"epsilon": 0}, "epsilon must be positive"),
-        ({"vertices": 0}, "vertices must be a whole number, at least 1"),
+        ({"vertices": 0}, "vertices must be a whole number, at least 4"),
         ({"lattice": ([0, 1, 0.5], [0, 1])}, "xs must be increasing"),
         ({"lattice": [0, 1, 2]}, r"lattice must be \(xs, ys\)"),
         ({"outputs": [1, 2]}, "outputs must be Places"),

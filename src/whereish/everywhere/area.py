@@ -99,18 +99,19 @@ def graded_lattice(importance: tuple[Importance, Importance], vertices: int) -> 
     """Return a lattice of at most so many vertices, with lines where they matter.
 
     With p and q lines, the loss is about a^2 / p + b^2 / q, with a and b the integrals of the roots
-    of the importance: least, for a given p q, at p / q = (a / b)^2.
+    of the importance. The best p and q are taken.
     """
     east, north = importance
+    columns, rows = 1, 1
     flat = [axis.high - axis.low < 2 * _LINE_KM for axis in importance]
-    if all(flat):
-        columns, rows = 1, 1
-    elif any(flat):
-        columns, rows = (1, vertices) if flat[0] else (vertices, 1)
+    if any(flat):
+        columns, rows = (1 if flat[0] else vertices), (1 if flat[1] else vertices)
     else:
-        columns = round(np.sqrt(vertices) * east.root / north.root)
-        columns = int(np.clip(columns, 2, max(2, vertices // 2)))
-        rows = max(2, vertices // columns)
+        least = np.inf
+        for p in range(2, max(2, vertices // 2) + 1):
+            q = max(2, vertices // p)
+            if east.root**2 / p + north.root**2 / q < least:
+                least, columns, rows = east.root**2 / p + north.root**2 / q, p, q
     return Lattice(east.lines(columns), north.lines(rows))
 
 

@@ -68,8 +68,8 @@ def optimal_everywhere(
     epsilon
         The privacy level, per km.
     vertices
-        The most vertices of the lattice. More are better and take longer; what counts is epsilon
-        times the spacing.
+        The most vertices of the lattice, at least 4. More are better and take longer; what counts is
+        epsilon times the spacing.
     lattice
         (xs, ys), increasing coordinates in km, to use instead; in the plane of the points.
     outputs
@@ -111,7 +111,7 @@ def optimal_everywhere(
     visits = as_visits(points, weights, normalise)
     level = as_epsilon(epsilon)
     check_quality(quality_metric)
-    most = as_whole("vertices", vertices, 1)
+    most = as_whole("vertices", vertices, 4)
     given = None if lattice is None else as_lattice(lattice)
     if given is not None and visits.plane is not None:
         check_near(given.vertices, "lattice")
