@@ -270,8 +270,7 @@ export function checkedEverywhere({ arrays, texts, digest, signer }) {
   checkFacts(told);
   const epsilon = checkEpsilon(told);
   const { xs, ys, n, m } = checkLattice(arrays);
-  const { plane, cell } = checkPlaces("outputs", arrays, told);
-  if (cell !== null) throw new FormatError("outputs: cell_km must be null in a file of version 2");
+  const { plane } = checkPlaces("outputs", arrays, told);
   checkBuild(told.build, BUILD_NUMBERS);
   if (plane !== null) checkNear(xs, ys);
   const counts = arrays.counts.values;
