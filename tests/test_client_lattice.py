@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -16,7 +17,6 @@ import numpy as np
 import pytest
 
 import checks
-import forgeries
 import lattice_files
 import whereish as wh
 from littlesite import CHROMIUM, chromium, site
@@ -52,18 +52,6 @@ def shared() -> list[dict[str, Any]]:
     return found
 
 
-def mechanism_of(content: bytes) -> wh.EverywhereMechanism:
-    """Read a file without the library's reader."""
-    arrays, told, _ = forgeries.taken_apart(content)
-    plane = told["outputs"]["plane"]
-    return wh.EverywhereMechanism(
-        arrays["counts"], Lattice(arrays["xs"] / 2.0**40, arrays["ys"] / 2.0**40),
-        wh.Places(arrays["outputs"], arrays.get("outputs_latlon"),
-                  None if plane is None else wh.LocalPlane(*plane)),
-        told["epsilon"],
-    )  # fmt: skip
-
-
 def slow_choice(axis: list[int], at: int, words: list[int]) -> tuple[int, int, int, int]:
     """Return the lower index, steps, width and chosen index, as docs/format.md says.
 
@@ -84,9 +72,12 @@ def slow_choice(axis: list[int], at: int, words: list[int]) -> tuple[int, int, i
 
 
 @pytest.mark.parametrize("part", shared(), ids=lambda part: part["name"])
-def test_the_vectors_are_right(part: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_vectors_are_right(
+    part: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The library and slow code that shares nothing with it follow every vector."""
-    m = mechanism_of(base64.b64decode(part["file"]))
+    (tmp_path / "k").write_bytes(base64.b64decode(part["file"]))
+    m, _ = wh.load_mechanism(tmp_path / "k")
     axes = [[int(x) for x in to_units(axis)] for axis in m.lattice]
     for vector in part["vectors"]:
         point, words = vector["km"], [int(word) for word in vector["words"]]
@@ -167,6 +158,17 @@ def written(folder: Path, files: dict[str, bytes]) -> list[str]:
     return list(files)
 
 
+def test_python_refuses_forged_lattices_and_takes_honest_ones(tmp_path: Path) -> None:
+    for name, content in lattice_files.forged_lattices().items():
+        (tmp_path / "k").write_bytes(content)
+        with pytest.raises((wh.FormatError, wh.GuaranteeError)):
+            wh.audit_file(tmp_path / "k")
+            pytest.fail(name)
+    for content in lattice_files.honest_lattices().values():
+        (tmp_path / "k").write_bytes(content)
+        assert wh.audit_file(tmp_path / "k")["certified"]
+
+
 @needs_node
 def test_node_refuses_forged_lattices_and_takes_honest_ones(tmp_path: Path) -> None:
     forged, honest = lattice_files.forged_lattices(), lattice_files.honest_lattices()
@@ -235,22 +237,26 @@ def test_corners_are_decided_as_python_decides_them(tmp_path: Path) -> None:
 
 
 @needs_node
-def test_lattices_that_are_changed_at_random_are_refused_or_private(tmp_path: Path) -> None:
-    """Whatever the client takes is private by the definition."""
+def test_lattices_that_are_changed_at_random_are_judged_alike(tmp_path: Path) -> None:
+    """The client takes what Python's audit takes, and nothing that Python cannot load."""
     bases = list(lattice_files.honest_lattices().values())
     made = mangled(bases, 500, 4, lattice_files.lattice_file)
+    loaded, audited = set(), set()
     for number, content in enumerate(made):
-        (tmp_path / str(number)).write_bytes(content)
-    taken = 0
-    for number, word in verdicts(tmp_path).items():
-        if word in REFUSED:
-            continue
-        assert word == "taken"
-        taken += 1
-        m = mechanism_of(made[int(number)])
-        xs, ys = (axis.tolist() for axis in m.lattice)
-        assert checks.broken_corners(m.counts.tolist(), xs, ys, m.epsilon) == []
-    assert 20 < taken < 400, taken
+        path = tmp_path / str(number)
+        path.write_bytes(content)
+        with contextlib.suppress(wh.FormatError, wh.GuaranteeError):
+            m, _ = wh.load_mechanism(path)
+            loaded.add(str(number))
+            xs, ys = (axis.tolist() for axis in m.lattice)
+            assert checks.broken_corners(m.counts.tolist(), xs, ys, m.epsilon) == []
+            wh.audit_file(path)
+            audited.add(str(number))
+    said = verdicts(tmp_path)
+    taken = {number for number, word in said.items() if word == "taken"}
+    assert 20 < len(audited) < 400, len(audited)
+    assert audited <= taken <= loaded
+    assert {word for number, word in said.items() if number not in taken} == REFUSED
 
 
 IN_NODE = """
@@ -266,6 +272,34 @@ CHECKED = {
 }  # fmt: skip
 
 
+def computed(path: Path) -> tuple[dict[str, Any], float, bool]:
+    """Return the certificate that the client has computed, its accuracy, and whose file it is."""
+    done = subprocess.run(
+        [str(NODE), "--input-type=module", "-e", IN_NODE, str(CLIENT / "whereish.js"), str(path)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    certificate, accuracy, personal = json.loads(done.stdout)
+    return certificate, accuracy, personal
+
+
+@needs_node
+@pytest.mark.parametrize("kept", [True, False])
+def test_files_of_the_library_are_taken(tmp_path: Path, kept: bool) -> None:
+    rng = np.random.default_rng(4)
+    where = wh.Places.from_latlon(np.array([48.85, 2.33]) + rng.normal(0, 0.01, (25, 2)))
+    m = wh.optimal_everywhere(where, None, 1.5, vertices=30, method="lattice")
+    path = tmp_path / "k"
+    wh.save_mechanism(path, m, (where, None) if kept else None)
+    claimed = wh.audit_file(path)
+    said, _, personal = computed(path)
+    expected = {name: claimed[name] for name in CHECKED}
+    for name in ("tightest_epsilon", "quality_loss_km"):
+        if expected[name] is not None:
+            expected[name] = pytest.approx(expected[name], rel=1e-12)
+    assert said == expected
+    assert personal is kept
+
+
 @needs_node
 @pytest.mark.parametrize("kept", [True, False])
 def test_the_client_repeats_only_what_it_has_computed(tmp_path: Path, kept: bool) -> None:
@@ -275,11 +309,7 @@ def test_the_client_repeats_only_what_it_has_computed(tmp_path: Path, kept: bool
     lies = {"guarantee": ["Perfect."], "gap": 0.0, "lower_bound_km": 9.0, "method": "perfect"}
     path = tmp_path / "lies"
     path.write_bytes(lattice_files.lattice_file(arrays, told, {**claimed, **lies}))
-    done = subprocess.run(
-        [str(NODE), "--input-type=module", "-e", IN_NODE, str(CLIENT / "whereish.js"), str(path)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    said, accuracy, personal = json.loads(done.stdout)
+    said, accuracy, personal = computed(path)
     expected = {name: claimed[name] for name in CHECKED}
     for name in ("tightest_epsilon", "quality_loss_km"):
         if expected[name] is not None:

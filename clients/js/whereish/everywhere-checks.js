@@ -1,7 +1,6 @@
 // Checks of a mechanism file of version 2, for mechanisms with a guarantee for every point: names,
 // types, shapes and ranges, as docs/format.md has them.
-import { checkArrays, checkNumbers, checkProof, every, fail, isNumber, isOneOf } from "./checks.js";
-import { isObject } from "./container.js";
+import { checkArrays, checkNumbers, checkProof, every, fail, isOneOf } from "./checks.js";
 import { axisOf, UNITS_PER_KM } from "./lattice.js";
 import { keys, lengthOf } from "./primordials.js";
 
@@ -116,12 +115,3 @@ export function checkNear(xs, ys) {
 
 /** Whether a point in km is so near to the centre of a plane that its km are km of the ground. */
 export const isNear = (east, north) => east * east + north * north <= FURTHEST_KM * FURTHEST_KM;
-
-/** Check the form of `tightest_at`: the vertex and the output of the tightest corner. */
-export function checkTightestAt(at, n, m) {
-  const whole =
-    isObject(at) && keys(at).length === 2 && isIndex(at.vertex, n) && isIndex(at.output, m);
-  if (!whole) fail("its certificate names no vertex and output as the tightest");
-}
-
-const isIndex = (value, length) => isNumber(value) && value >= 0 && value < length && value % 1 === 0;
