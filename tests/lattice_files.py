@@ -48,7 +48,9 @@ def parts_of(
     }
     cells = [max(1, len(axis) - 1) for axis in (xs, ys)]
     sides = [2 if len(axis) > 1 else 1 for axis in (xs, ys)]
-    corners = sides[0] * sides[1] * cells[0] * cells[1] * len(m.outputs) if len(m.lattice) > 1 else 0
+    corners = (
+        sides[0] * sides[1] * cells[0] * cells[1] * len(m.outputs) if len(m.lattice) > 1 else 0
+    )
     claimed: Texts = {
         "certified": True, "epsilon": m.epsilon, "epsilon_unit": "per km", "metric": METRIC,
         "kind": "lattice", "vertices": len(m.lattice), "cells": cells[0] * cells[1],
@@ -81,14 +83,20 @@ def lattice_file(arrays: Arrays, told: Any, claimed: Any, **more: str) -> bytes:
     return put_together(header, texts, data)
 
 
-def small_lattice(epsilon: float = 1.07, *, earth: bool = True) -> wh.EverywhereMechanism:
+def lattice_of(xs: Any, ys: Any) -> Lattice:
+    return Lattice(np.array(xs, float), np.array(ys, float))
+
+
+def small_lattice(
+    epsilon: float = 1.07, *, earth: bool = True, plane: wh.LocalPlane | None = None
+) -> wh.EverywhereMechanism:
     """Return a mechanism on 4 x 3 vertices with 3 outputs; two of its corners are at the limit."""
-    lattice = Lattice([-0.6, -0.1, 0.25, 0.9], [-0.5, 0.1, 0.8])
+    lattice = lattice_of([-0.6, -0.1, 0.25, 0.9], [-0.5, 0.1, 0.8])
     xy = np.array([[-0.4, 0.0], [0.3, 0.5], [0.8, -0.4]])
     away = np.hypot(*(lattice.vertices[:, None, :] - xy[None, :, :]).T).T
     shares = np.exp(-epsilon / 3 * away)
     counts = release_lattice(shares / shares.sum(axis=1, keepdims=True), lattice, epsilon).counts
-    plane = wh.LocalPlane(48.86, 2.35)
+    plane = plane or wh.LocalPlane(48.86, 2.35)
     outputs = wh.Places(xy, plane.to_latlon(xy), plane) if earth else wh.Places.from_xy(xy)
     return wh.EverywhereMechanism(counts, lattice, outputs, epsilon)
 
@@ -100,11 +108,16 @@ def honest_lattices() -> dict[str, bytes]:
     """Return files that every reader must take, by name."""
     earth, plane = small_lattice(), small_lattice(3.0, earth=False)
     single = wh.EverywhereMechanism(
-        plane.counts[:1], ([0.5], [0.5]), plane.outputs, epsilon=1e-9
+        plane.counts[:1], lattice_of([0.5], [0.5]), plane.outputs, epsilon=1e-9
     )
-    line = wh.EverywhereMechanism(plane.counts[:4], (plane.lattice.xs, [7.0]), plane.outputs, 3.0)
+    line = wh.EverywhereMechanism(
+        plane.counts[:4], lattice_of(plane.lattice.xs, [7.0]), plane.outputs, 3.0
+    )
     upright = wh.EverywhereMechanism(
-        np.repeat(plane.counts[:1], 3, axis=0), ([7.0], plane.lattice.ys), plane.outputs, 1e9
+        np.repeat(plane.counts[:1], 3, axis=0),
+        lattice_of([7.0], plane.lattice.ys),
+        plane.outputs,
+        1e9,
     )
     made = {
         "on the earth": lattice_file(*parts_of(earth)),
@@ -236,7 +249,7 @@ def forged_lattices() -> dict[str, bytes]:
     for name, value in (
         ("kind", "places"), ("kind", None), ("kind", "planar-laplace"), ("kind", ["lattice"]),
         ("epsilon", None), ("epsilon", 0), ("epsilon", -1.07), ("epsilon", 1e10),
-        ("epsilon", "1.07"), ("epsilon", True), ("epsilon_unit", "per mile"), ("epsilon_unit", None),
+        ("epsilon", "1.07"), ("epsilon", True), ("epsilon_unit", "per m"), ("epsilon_unit", None),
         ("units_per_km", 2**39), ("units_per_km", None), ("units_per_km", str(2**40)),
         ("outputs", None), ("outputs", {}), ("build", {}), ("build", None), ("build", []),
         ("build", {"method": 3}), ("build", {"method": "x", "gap": "small"}),

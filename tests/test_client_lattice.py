@@ -159,11 +159,13 @@ def written(folder: Path, files: dict[str, bytes]) -> list[str]:
 
 
 def test_python_refuses_forged_lattices_and_takes_honest_ones(tmp_path: Path) -> None:
+    taken = []
     for name, content in lattice_files.forged_lattices().items():
         (tmp_path / "k").write_bytes(content)
-        with pytest.raises((wh.FormatError, wh.GuaranteeError)):
+        with contextlib.suppress(wh.FormatError, wh.GuaranteeError):
             wh.audit_file(tmp_path / "k")
-            pytest.fail(name)
+            taken.append(name)
+    assert taken == []
     for content in lattice_files.honest_lattices().values():
         (tmp_path / "k").write_bytes(content)
         assert wh.audit_file(tmp_path / "k")["certified"]

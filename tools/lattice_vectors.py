@@ -40,7 +40,11 @@ SEED = 19
 def mechanisms() -> dict[str, wh.EverywhereMechanism]:
     """Return a mechanism for each shape of a lattice, on the earth or in a plane."""
     rng = np.random.default_rng(SEED)
-    paris, dateline, north = (LocalPlane(48.86, 2.35), LocalPlane(-17.8, 179.99), LocalPlane(78, 15))
+    paris, dateline, north = (
+        LocalPlane(48.86, 2.35),
+        LocalPlane(-17.8, 179.99),
+        LocalPlane(78, 15),
+    )
 
     def graded(count: int, width: float) -> Any:
         return np.cumsum(rng.uniform(0.2, 1, count)) / count * width - width / 3
@@ -49,10 +53,14 @@ def mechanisms() -> dict[str, wh.EverywhereMechanism]:
         "city": _mechanism(Lattice(graded(7, 8.0), graded(5, 6.0)), 1.07, 5, paris),
         "streets": _mechanism(Lattice(graded(4, 0.1), graded(6, 0.2)), 10.0, 3, dateline),
         "wide": _mechanism(Lattice(graded(5, 90.0), graded(3, 90.0)), 0.2, 4, north),
-        "plane": _mechanism(Lattice([-4096, -1.5, 0.1, 4096], [0, 1e-6, 3.7]), 3.0, 3, None),
-        "line": _mechanism(Lattice([2.5], graded(5, 4.0)), 2.0, 4, None),
-        "vertex": _mechanism(Lattice([0.0], [0.0]), 1.0, 4, paris),
+        "plane": _mechanism(_lattice([-4096, -1.5, 0.1, 4096], [0, 1e-6, 3.7]), 3.0, 3, None),
+        "line": _mechanism(_lattice([2.5], graded(5, 4.0)), 2.0, 4, None),
+        "vertex": _mechanism(_lattice([0.0], [0.0]), 1.0, 4, paris),
     }
+
+
+def _lattice(xs: Any, ys: Any) -> Lattice:
+    return Lattice(np.array(xs, float), np.array(ys, float))
 
 
 def _mechanism(
@@ -118,7 +126,7 @@ def _ties(m: wh.EverywhereMechanism, point: Any, rng: np.random.Generator) -> li
                     continue
                 words.append(second + more)
             found.append(words)
-        if 0 < rest and 0 < last:
+        if rest > 0 and last > 0:
             third = (last << 63) // width
             words = _words(rng)
             words[axis] = quotient
