@@ -101,6 +101,8 @@ export interface LatticePosition {
   steps: [number, number];
   /** The width and the height of the cell in the same units; 1 where an axis has one coordinate. */
   widths: [number, number];
+  /** The number of the square of 100 m that the point is in: the place of a Reporter. */
+  square: number;
   /** How far the point was moved onto the rectangle of the lattice. */
   movedKm: number;
   outside: boolean;
@@ -197,8 +199,8 @@ export type ReporterOptions = ReporterTerms &
 
 /**
  * Reports within a budget. In one period, the same place gets the same report. For an
- * EverywhereMechanism a place is a cell of the lattice: the first report in a cell is drawn at the
- * point itself. `outside` has no effect there.
+ * EverywhereMechanism a place is a square of 100 m: the first report in a square is drawn at the
+ * point itself. `outside` must not be given there.
  */
 export class Reporter {
   constructor(

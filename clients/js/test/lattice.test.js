@@ -215,7 +215,7 @@ test("accuracy is the radius of most reports, over the vertices", () => {
   assert.ok(within >= 0.95 - 1e-9 && below < 0.95, `${within} ${below}`);
 });
 
-test("a cell gets the same report all period, a new cell costs", () => {
+test("a square of 100 m gets the same report all period, a new one costs", () => {
   const storage = shelf();
   const options = { newPlaces: 2, clock: () => 0 };
   const reporter = new Reporter(city, storage, options);
@@ -223,17 +223,21 @@ test("a cell gets the same report all period, a new cell costs", () => {
   const first = reporter.report(...here);
   assert.deepEqual([first.fresh, first.cost], [true, city.epsilon]);
   const beside = [here[0] + 1e-6, here[1]];
-  assert.equal(city.locate(...beside).cell, city.locate(...here).cell);
+  assert.equal(city.locate(...beside).square, city.locate(...here).square);
   for (let i = 0; i < 30; i++) {
     const again = new Reporter(city, storage, options).report(...beside);
     assert.deepEqual([again.output, again.fresh, again.cost], [first.output, false, 0]);
   }
   const far = [41.4, 2.17]; // outside: no option is needed
-  assert.notEqual(city.locate(...far).cell, city.locate(...here).cell);
+  assert.notEqual(city.locate(...far).square, city.locate(...here).square);
+  assert.equal(city.locate(41.3, 2.17).square, city.locate(...far).square); // the same corner
+  assert.throws(() => new Reporter(city, shelf(), { newPlaces: 1, outside: "nearest" }), /must not be given/);
   assert.equal(reporter.report(...far).fresh, true);
   assert.equal(reporter.state.newPlacesLeft, 0);
   assert.throws(() => reporter.report(48.875, 2.37), BudgetError);
-  assert.ok(!storage.kept.whereish.includes("cell"));
+  const squares = [[0, 0], [0.0999, 0], [0.1, 0], [0, -1e-9], [-0.05, 0.1]].map(([x, y]) => city.locateKm(x, y).square);
+  const first0 = 2 ** 41 + 2 ** 20;
+  assert.deepEqual(squares, [first0, first0, first0 + 2 ** 21, first0 - 1, first0 - 2 ** 21 + 1]);
 });
 
 test("a page gets reports of the point itself, and nothing that tells more", () => {

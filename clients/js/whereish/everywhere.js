@@ -17,6 +17,7 @@ import {
 import { joined, sha256 } from "./sha256.js";
 
 const TOTAL = 1n << 63n;
+const OUTSIDE_KM = 1e-6; // a millimetre
 const UNIT = "per km";
 const METRIC = "Euclidean distance between any two points of the plane, in km";
 // Private to this module, so that no other code can make a mechanism without the checks.
@@ -107,11 +108,11 @@ export class EverywhereMechanism {
 
   /** The cell of a point in km in the plane of the lattice: see `locate`. */
   locateKm(east, north) {
-    const { x, y, movedKm } = this.#position(east, north);
+    const { x, y, movedKm, square } = this.#position(east, north);
     const columns = lengthOf(this.#xs) > 1 ? lengthOf(this.#xs) - 1 : 1;
     return {
       cell: y.lower * columns + x.lower, corner: [x.lower, y.lower], steps: [x.steps, y.steps],
-      widths: [x.width, y.width], movedKm, outside: movedKm > 0,
+      widths: [x.width, y.width], square, movedKm, outside: movedKm > OUTSIDE_KM,
     };
   }
 

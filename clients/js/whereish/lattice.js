@@ -8,6 +8,8 @@ export const UNITS_PER_KM = 2 ** 40; // a power of two: a multiplication by it i
 // Coordinates are at most 4096 km from the origin, so that they and their differences are exact.
 const FURTHEST_KM = 4096;
 const FURTHEST = 1n << 52n;
+const SQUARE_KM = 0.1; // GPS fixes of a person who stays are within it, or in a square beside it
+const SQUARES = 2 ** 20; // more than there are on an axis on each side of the origin: 8192 km
 const SMALLEST_STEP = 1_099_512n; // a millimetre, rounded up to units
 
 const clip = (value, low, high) => (value < low ? low : value > high ? high : value);
@@ -35,26 +37,35 @@ export function axisOf(values) {
 }
 
 /**
- * Where a coordinate in units is on an axis, after the projection onto it: the indices of the lower
- * and the upper end of its interval, the `steps` from the lower end to the point, and the `width` of
- * the interval. All are exact. An axis with one coordinate has an interval of width 1 and step 0.
+ * Where a coordinate in units is on an axis, within its range: the indices of the lower and the
+ * upper end of its interval, the `steps` from the lower end to the point, and the `width` of the
+ * interval. All are exact. An axis with one coordinate has an interval of width 1 and step 0.
  */
 function onAxis(axis, at) {
   const last = lengthOf(axis) - 1;
   if (last === 0) return { lower: 0, upper: 0, steps: 0, width: 1 };
-  const inside = clip(at, axis[0], axis[last]);
   let lower = 0;
-  for (let i = 1; i < last; i++) if (axis[i] <= inside) lower = i;
-  return { lower, upper: lower + 1, steps: inside - axis[lower], width: axis[lower + 1] - axis[lower] };
+  for (let i = 1; i < last; i++) if (axis[i] <= at) lower = i;
+  return { lower, upper: lower + 1, steps: at - axis[lower], width: axis[lower + 1] - axis[lower] };
 }
 
-/** Where a point in km is in a lattice: { x, y }, one interval for each axis, and `movedKm`. */
+/**
+ * Where a point in km is in a lattice, after the projection onto its rectangle: { x, y }, one
+ * interval for each axis, `movedKm`, and the number of the `square` of 100 m.
+ */
 export function positionOf(xs, ys, east, north) {
-  const x = toUnits(east);
-  const y = toUnits(north);
-  const outX = x - clip(x, xs[0], xs[lengthOf(xs) - 1]);
-  const outY = y - clip(y, ys[0], ys[lengthOf(ys) - 1]);
-  return { x: onAxis(xs, x), y: onAxis(ys, y), movedKm: hypot(outX, outY) / UNITS_PER_KM };
+  const rawX = toUnits(east);
+  const rawY = toUnits(north);
+  const x = clip(rawX, xs[0], xs[lengthOf(xs) - 1]);
+  const y = clip(rawY, ys[0], ys[lengthOf(ys) - 1]);
+  const movedKm = hypot(rawX - x, rawY - y) / UNITS_PER_KM;
+  return { x: onAxis(xs, x), y: onAxis(ys, y), movedKm, square: squareOf(x, y) };
+}
+
+/** The number of the square of 100 m that a point in units is in, as in Python's Reporter. */
+export function squareOf(x, y) {
+  const size = SQUARE_KM * UNITS_PER_KM;
+  return (floor(x / size) + SQUARES) * 2 * SQUARES + floor(y / size) + SQUARES;
 }
 
 /**

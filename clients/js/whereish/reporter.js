@@ -1,5 +1,5 @@
 // Repeated reports of one person: the same place gets the same report, a new place costs epsilon.
-// For a mechanism on a lattice, a place is a cell of the lattice.
+// For a mechanism with a guarantee for every point, a place is a square of 100 m.
 import { BudgetError, FormatError, InputError } from "./errors.js";
 import { EverywhereMechanism } from "./everywhere.js";
 import { fromUnits, isPeriod, Ledger, units } from "./ledger.js";
@@ -14,9 +14,9 @@ export const isMechanism = (value) =>
  * Reports within a budget. In one period, the same place gets the same report at no cost; a new
  * place costs epsilon. The cost is stored before the report is returned, and is never refunded.
  *
- * With an EverywhereMechanism, the first report in a cell of the lattice is drawn at the point
- * itself, and later points of the period in the same cell get the same report. `outside` has no
- * effect: a point outside the rectangle is projected onto it.
+ * With an EverywhereMechanism, a place is a square of 100 m: the first report in it is drawn at the
+ * point itself, and later points of the period in the same square get the same report. The option
+ * `outside` is refused: a point outside the rectangle is projected onto it.
  *
  * @param storage an object like localStorage: getItem and setItem
  */
@@ -49,6 +49,12 @@ export class Reporter {
     }
     this.#mechanism = mechanism;
     this.#isEverywhere = mechanism instanceof EverywhereMechanism;
+    if (this.#isEverywhere && outside !== "error") {
+      throw new InputError(
+        "outside must not be given for a mechanism with a guarantee for every point: a point outside " +
+          "the rectangle of its lattice is moved onto it, and the guarantee still holds",
+      );
+    }
     this.#cost = units(mechanism.epsilon);
     this.#budget = budgetOf(options, this.#cost);
     this.#period = period;
@@ -97,10 +103,10 @@ export class Reporter {
     return { ...this.#mechanism.output(output), fresh: true, cost: this.#mechanism.epsilon };
   }
 
-  /** The number of the place nearest to a point, or of its cell. */
+  /** The number of the place nearest to a point, or of its square of 100 m. */
   #placeOf(latitude, longitude) {
     const found = this.#mechanism.locate(latitude, longitude);
-    if (this.#isEverywhere) return found.cell;
+    if (this.#isEverywhere) return found.square;
     checkOutside(found, this.#outside, this.#mechanism.reachKm);
     return found.place;
   }
