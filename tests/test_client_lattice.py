@@ -17,10 +17,12 @@ import numpy as np
 import pytest
 
 import checks
+import forgeries
 import lattice_files
 import whereish as wh
 from littlesite import CHROMIUM, chromium, site
 from mangled import mangled
+from whereish.format import mechanism_bytes
 from whereish.measures import audit_lattice
 from whereish.places import Lattice
 from whereish.places.lattice import to_units
@@ -241,7 +243,8 @@ def test_corners_are_decided_as_python_decides_them(tmp_path: Path) -> None:
 @needs_node
 def test_lattices_that_are_changed_at_random_are_judged_alike(tmp_path: Path) -> None:
     """The client takes what Python's audit takes, and nothing that Python cannot load."""
-    bases = list(lattice_files.honest_lattices().values())
+    table = wh.planar_laplace_everywhere(np.random.default_rng(8).normal(0, 1, (12, 2)), None, 1.0)
+    bases = [*lattice_files.honest_lattices().values(), *3 * [mechanism_bytes(table)]]
     made = mangled(bases, 500, 4, lattice_files.lattice_file)
     loaded, audited = set(), set()
     for number, content in enumerate(made):
@@ -250,8 +253,9 @@ def test_lattices_that_are_changed_at_random_are_judged_alike(tmp_path: Path) ->
         with contextlib.suppress(wh.FormatError, wh.GuaranteeError):
             m, _ = wh.load_mechanism(path)
             loaded.add(str(number))
-            xs, ys = (axis.tolist() for axis in m.lattice)
-            assert checks.broken_corners(m.counts.tolist(), xs, ys, m.epsilon) == []
+            if isinstance(m, wh.EverywhereMechanism):
+                xs, ys = (axis.tolist() for axis in m.lattice)
+                assert checks.broken_corners(m.counts.tolist(), xs, ys, m.epsilon) == []
             wh.audit_file(path)
             audited.add(str(number))
     said = verdicts(tmp_path)
@@ -330,3 +334,102 @@ def test_the_client_repeats_only_what_it_has_computed(tmp_path: Path, kept: bool
         shares = np.array(weights)[:, None] * flat.probabilities(points)
         assert shares[away <= accuracy + 1e-9].sum() >= 0.95 - 1e-9
         assert shares[away < accuracy - 1e-9].sum() < 0.95
+
+
+PLANAR = """
+import { readFileSync } from "node:fs";
+const { PlanarLaplaceEverywhere, readMechanism, Reporter } = await import(process.argv[1]);
+const { points, words } = JSON.parse(readFileSync(0, "utf8"));
+const mechanism = await readMechanism(readFileSync(process.argv[2]), { warn: false });
+let used = 0;
+const outputs = points.map(([x, y]) => mechanism.drawKm(x, y, () => BigInt(words[used++])));
+const { certificate } = mechanism;
+const known = mechanism instanceof PlanarLaplaceEverywhere;
+let fresh = null;
+if (mechanism.plane) {
+  const kept = new Map();
+  const storage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, text) => kept.set(key, text) };
+  const reporter = new Reporter(mechanism, storage, { newPlaces: 1 });
+  fresh = [reporter.report(48.85, 2.33), reporter.report(48.85, 2.33)].map((report) => report.fresh);
+}
+process.stdout.write(JSON.stringify(
+  { outputs, used, certificate, known, fresh, accuracy: mechanism.accuracyKm() }));
+"""
+
+
+@needs_node
+@pytest.mark.parametrize("epsilon", [0.2, 1.07, 10.0])
+@pytest.mark.parametrize("earth", [True, False])
+def test_planar_laplace_gives_the_same_report_from_the_same_words(
+    tmp_path: Path, epsilon: float, earth: bool
+) -> None:
+    rng = np.random.default_rng(8)
+    where = wh.Places.from_latlon(np.array([48.85, 2.33]) + rng.normal(0, 0.01, (12, 2)))
+    made = wh.planar_laplace_everywhere(where if earth else where.xy, None, epsilon)
+    path = tmp_path / "k"
+    wh.save_mechanism(path, made, (where, None) if earth else None)
+    points = np.vstack([where.xy, rng.uniform(-9, 9, (60, 2)), [[0.0, 0.0], [900.0, -900.0]]])
+    flat = wh.PlanarLaplaceEverywhere(
+        epsilon, made.borders, made.table, wh.Places.from_xy(made.outputs.xy)
+    )
+    expected = flat.sample(points, rng=np.random.default_rng(5)).outputs.tolist()
+    source = np.random.default_rng(5)
+    words = [source.integers(0, 2**63, size=256, dtype=np.uint64) for _ in range(60)]
+    done = subprocess.run(
+        [str(NODE), "--input-type=module", "-e", PLANAR, str(CLIENT / "whereish.js"), str(path)],
+        input=json.dumps({"points": points.tolist(),
+                          "words": [str(word) for word in np.concatenate(words).tolist()]}),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    said = json.loads(done.stdout)
+    assert said["known"]
+    assert said["outputs"] == expected
+    assert len(set(expected)) > 3
+    assert said["fresh"] == ([True, False] if earth else None)
+    claimed = wh.audit_file(path)
+    checked = (CHECKED - {"quality_loss_km"}) | {"vertices"}
+    assert said["certificate"] == {name: claimed[name] for name in checked}
+    # The accuracy is approximate: about 95 % of the reports at its points are within it.
+    at = where.xy if earth else made.outputs.xy
+    away = np.hypot(*(at[:, None, :] - made.outputs.xy[None, :, :]).T).T
+    shares = flat.probabilities(at) / len(at)
+    assert shares[away <= said["accuracy"] + 1e-9].sum() >= 0.93
+    assert shares[away < said["accuracy"] - 1e-9].sum() <= 0.97
+
+
+@needs_node
+def test_forged_tables_are_refused(tmp_path: Path) -> None:
+    points = np.random.default_rng(8).normal(0, 1, (12, 2))
+    made = wh.planar_laplace_everywhere(points, None, 1.0)
+    good = mechanism_bytes(made)
+    arrays, told, claimed = forgeries.taken_apart(good)
+    table, xs = arrays["table"], arrays["xs"]
+    m = len(arrays["outputs"])
+    beyond, below = table.copy(), table.copy()
+    beyond[0, 0], below[-1, -1] = m, -1
+    changes: dict[str, tuple[Any, Any, Any]] = {
+        "an output that is not there": ({"table": beyond}, {}, {}),
+        "a negative output": ({"table": below}, {}, {}),
+        "a column less": ({"table": table[:, :-1].copy()}, {}, {}),
+        "a border less": ({"xs": xs[:-1].copy()}, {}, {}),
+        "borders the other way": ({"xs": xs[::-1].copy()}, {}, {}),
+        "counts as well": ({"counts": np.full((4, m), 2**63 // m, np.uint64)}, {}, {}),
+        "a kind with counts": ({}, {"kind": "lattice"}, {"kind": "lattice"}),
+        "no epsilon": ({}, {"epsilon": None}, {"epsilon": None}),
+        "another epsilon in the certificate": ({}, {}, {"epsilon": 0.1}),
+        "corners": ({}, {}, {"corners_checked": 5}),
+        "vertices": ({}, {}, {"vertices": 5}),
+        "cells": ({}, {}, {"cells": 5}),
+        "a tightest epsilon": ({}, {}, {"tightest_epsilon": 0.5}),
+    }
+    for name, (change, say, claim) in changes.items():
+        content = lattice_files.lattice_file(
+            {**arrays, **change}, {**told, **say}, {**claimed, **claim}
+        )
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises((wh.FormatError, wh.GuaranteeError)):
+            wh.audit_file(tmp_path / name)
+    (tmp_path / "good").write_bytes(good)
+    said = verdicts(tmp_path)
+    assert said.pop("good") == "taken"
+    assert {name: word for name, word in said.items() if word not in REFUSED} == {}

@@ -156,6 +156,56 @@ export class EverywhereMechanism {
   qualityLossKm(): number | null;
 }
 
+/** The part of the certificate of a file of planar Laplace noise that is checked on the device. */
+export interface PlanarLaplaceCertificate {
+  certified: true;
+  epsilon: number;
+  epsilon_unit: "per km";
+  metric: string;
+  kind: "planar-laplace";
+  vertices: null;
+  cells: number;
+  outputs: number;
+  corners_checked: 0;
+  tightest_epsilon: null;
+  /** Null where the file holds no points. */
+  points_sha256: string | null;
+}
+
+/**
+ * A checked mechanism of planar Laplace noise and a fixed table of outputs. Its epsilon holds
+ * between any two points of the plane: it is that of the noise, which is drawn exactly.
+ */
+export class PlanarLaplaceEverywhere {
+  private constructor();
+  readonly kind: "planar-laplace";
+  readonly cells: number;
+  readonly reports: number;
+  readonly epsilon: number;
+  readonly epsilonUnit: "per km";
+  readonly certified: true;
+  readonly certificate: Readonly<PlanarLaplaceCertificate>;
+  readonly digest: string;
+  readonly signer: string | null;
+  readonly metricDigest: null;
+  /** Whether the file holds visited points, which are personal: save it again without them. */
+  readonly holdsPrior: boolean;
+  readonly plane: readonly [number, number] | null;
+  output(number: number): Output;
+  /** The number of the square of 100 m of a point. It is a true location: never send it. */
+  locate(latitude: number, longitude: number): { square: number };
+  locateKm(east: number, north: number): { square: number };
+  /** Draw an output. How often `next` is called depends on the noise, and not on the point. */
+  draw(latitude: number, longitude: number, next?: () => bigint): number;
+  drawKm(east: number, north: number, next?: () => bigint): number;
+  report(latitude: number, longitude: number): Output;
+  /** About the radius in km that holds a share of the reports, for the file's points or outputs. */
+  accuracyKm(share?: number): number;
+}
+
+/** What `readMechanism` returns: tell them apart by `instanceof`. */
+export type AnyMechanism = Mechanism | EverywhereMechanism | PlanarLaplaceEverywhere;
+
 /** An unknown name, or a `sha256` or `key` that is undefined or null, is an InputError. */
 export interface ReadOptions {
   /** The digest that `whereish audit` prints. A file with another digest is refused. */
@@ -168,18 +218,18 @@ export interface ReadOptions {
 
 /**
  * Read a `.whereish` file and check all of it, including every ratio or every corner. A file of
- * version 1 gives a Mechanism, one of version 2 an EverywhereMechanism.
+ * version 1 gives a Mechanism, one of version 2 an EverywhereMechanism or PlanarLaplaceEverywhere.
  */
 export function readMechanism(
   source: ArrayBuffer | ArrayBufferView,
   options?: ReadOptions,
-): Promise<Mechanism | EverywhereMechanism>;
+): Promise<AnyMechanism>;
 /** Project degrees to km east and north of a centre. */
 export function project(centre: readonly [number, number], lat: number, lon: number): [number, number];
 /** 63 uniform bits from the system's generator. */
 export function randomBits(): bigint;
 /** The radius in km around the true place that holds a share (0.95) of the reports. */
-export function accuracyKm(mechanism: Mechanism | EverywhereMechanism, share?: number): number;
+export function accuracyKm(mechanism: AnyMechanism, share?: number): number;
 
 export interface ReporterTerms {
   period?: Period;
@@ -198,13 +248,13 @@ export type ReporterOptions = ReporterTerms &
   ({ newPlaces: number; budget?: undefined } | { budget: number; newPlaces?: undefined });
 
 /**
- * Reports within a budget. In one period, the same place gets the same report. For an
- * EverywhereMechanism a place is a square of 100 m: the first report in a square is drawn at the
+ * Reports within a budget. In one period, the same place gets the same report. For a mechanism with
+ * a guarantee for every point, a place is a square of 100 m: the first report in a square is drawn at the
  * point itself. `outside` must not be given there.
  */
 export class Reporter {
   constructor(
-    mechanism: Mechanism | EverywhereMechanism,
+    mechanism: AnyMechanism,
     storage: Pick<Storage, "getItem" | "setItem">,
     options: ReporterOptions,
   );
@@ -215,7 +265,7 @@ export class Reporter {
 export type WrapOptions = ReporterOptions & {
   storage?: Pick<Storage, "getItem" | "setItem">;
   origin?: string;
-  levels?: Record<string, Mechanism | EverywhereMechanism | "real" | "never">;
+  levels?: Record<string, AnyMechanism | "real" | "never">;
 };
 
 /**
@@ -225,6 +275,6 @@ export type WrapOptions = ReporterOptions & {
  */
 export function wrapGeolocation(
   navigator: { geolocation: Geolocation },
-  mechanism: Mechanism | EverywhereMechanism,
+  mechanism: AnyMechanism,
   options: WrapOptions,
 ): () => void;

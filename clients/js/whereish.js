@@ -7,5 +7,6 @@ export { EverywhereMechanism } from "./whereish/everywhere.js";
 export { readMechanism } from "./whereish/file.js";
 export { accuracyKm, Mechanism, randomBits } from "./whereish/mechanism.js";
 export { project } from "./whereish/plane.js";
+export { PlanarLaplaceEverywhere } from "./whereish/planar-laplace.js";
 export { Reporter } from "./whereish/reporter.js";
 export { wrapGeolocation } from "./whereish/geolocation.js";

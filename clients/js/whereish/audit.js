@@ -33,7 +33,7 @@ export function exactParts(number) {
 
 const shifted = (number, by) => (by >= 0 ? number << toBigInt(by) : number >> toBigInt(-by));
 /** The number of binary digits of a non-negative integer. */
-function bitLength(number) {
+export function bitLength(number) {
   if (number === 0n) return 0;
   let step = 1;
   while (number >> toBigInt(step) > 0n) step *= 2;

@@ -1,19 +1,27 @@
 // Checks of a mechanism file of version 2, for mechanisms with a guarantee for every point: names,
 // types, shapes and ranges, as docs/format.md has them.
 import { checkArrays, checkNumbers, checkProof, every, fail, isOneOf } from "./checks.js";
+import { InputError } from "./errors.js";
 import { axisOf, UNITS_PER_KM } from "./lattice.js";
-import { keys, lengthOf } from "./primordials.js";
+import { project } from "./plane.js";
+import { abs, hex, isFinite, keys, lengthOf } from "./primordials.js";
+import { joined, sha256 } from "./sha256.js";
+
+export const UNIT = "per km";
+export const METRIC = "Euclidean distance between any two points of the plane, in km";
+const TOTAL = 1n << 63n;
 
 const MOST_NUMBERS = 1e8;
 const MOST_OUTPUTS = 10_000;
 const MOST_POINTS = 1_000_000;
 const FURTHEST_KM = 3400; // as in checks.js
 const ARRAYS = {
-  __proto__: null, counts: "U64", xs: "I64", ys: "I64", outputs: "F64", outputs_latlon: "F64",
+  __proto__: null, xs: "I64", ys: "I64", outputs: "F64", outputs_latlon: "F64",
   points: "F64", weights: "F64", proof_centres: "F64", proof_cluster: "I32", proof_output: "I32",
   proof_left: "I32", proof_right: "I32", proof_value: "F64",
 };
-const NEEDED = ["counts", "xs", "ys", "outputs"];
+const OF_A_LATTICE = { __proto__: null, ...ARRAYS, counts: "U64" };
+const OF_A_TABLE = { __proto__: null, ...ARRAYS, table: "I32" };
 const FACTS = ["kind", "epsilon", "epsilon_unit", "units_per_km", "outputs", "build"];
 const WORDS = ["method", "solver", "stopped", "points_sha256", "created"];
 const NUMBERS = [
@@ -39,34 +47,53 @@ export function checkFacts(told) {
   if (told.kind !== "lattice" && told.kind !== "planar-laplace") {
     fail("kind must be lattice or planar-laplace");
   }
-  if (told.kind === "planar-laplace") {
-    fail("a file of planar Laplace noise must be read with the Python library: this client draws from a lattice only");
-  }
   if (told.epsilon === null) fail("a mechanism for every point must have an epsilon");
-  if (told.epsilon_unit !== "per km") fail("epsilon_unit must be per km");
+  if (told.epsilon_unit !== UNIT) fail("epsilon_unit must be per km");
   if (told.units_per_km !== UNITS_PER_KM) fail("units_per_km must be 2^40");
 }
 
-/** Check the arrays; return the axes in units, and the numbers of vertices and outputs. */
+/** Check the arrays of a lattice; return the axes in units, and how many vertices and outputs. */
 export function checkLattice(arrays) {
-  checkArrays(arrays, ARRAYS, NEEDED);
+  checkArrays(arrays, OF_A_LATTICE, ["counts", "xs", "ys", "outputs"]);
+  const { xs, ys, m } = checkParts(arrays);
+  const n = lengthOf(xs) * lengthOf(ys);
+  if (!hasShape(arrays.counts, n, m)) {
+    fail("counts must have a row for each vertex and a column for each output");
+  }
+  return { xs, ys, n, m };
+}
+
+/** Check the arrays of a table; return its borders in units, and the number of outputs. */
+export function checkTable(arrays) {
+  checkArrays(arrays, OF_A_TABLE, ["table", "xs", "ys", "outputs"]);
+  const { xs, ys, m } = checkParts(arrays);
+  const { table } = arrays;
+  if (!hasShape(table, lengthOf(ys) + 1, lengthOf(xs) + 1)) {
+    fail("table must have a row and a column more than there are borders");
+  }
+  if (!every(table.values, table.count, (number) => number >= 0 && number < m)) {
+    fail("table must name outputs of the file");
+  }
+  return { xs, ys, m };
+}
+
+/** Whether an array is a matrix of this shape, and not too large. */
+const hasShape = ({ shape, count }, rows, columns) =>
+  shape.length === 2 && shape[0] === rows && shape[1] === columns && count <= MOST_NUMBERS;
+
+/** Check the arrays that both kinds have. */
+function checkParts(arrays) {
   const xs = arrays.xs.shape.length === 1 ? axisOf(arrays.xs.values) : null;
   const ys = arrays.ys.shape.length === 1 ? axisOf(arrays.ys.values) : null;
   if (xs === null || ys === null) {
     fail("xs and ys must be increasing by a millimetre or more, and within 4096 km of the origin");
   }
-  const n = lengthOf(xs) * lengthOf(ys);
-  const { shape } = arrays.counts;
   const m = arrays.outputs.shape[0];
   if (!(m >= 1 && m <= MOST_OUTPUTS)) fail("a mechanism must have 1 to 10,000 outputs");
-  if (shape.length !== 2 || shape[0] !== n || shape[1] !== m) {
-    fail("counts must have a row for each vertex and a column for each output");
-  }
-  if (n * m > MOST_NUMBERS) fail("counts must be at most 100,000,000 numbers");
   checkNumbers(arrays, "outputs", m, 2);
   checkNumbers(arrays, "outputs_latlon", m, 2);
   checkPoints(arrays, m);
-  return { xs, ys, n, m };
+  return { xs, ys, m };
 }
 
 /** Check the visited points and the arrays of the proof, which come with them only. */
@@ -113,5 +140,41 @@ export function checkNear(xs, ys) {
   }
 }
 
-/** Whether a point in km is so near to the centre of a plane that its km are km of the ground. */
-export const isNear = (east, north) => east * east + north * north <= FURTHEST_KM * FURTHEST_KM;
+const isNear = (east, north) => east * east + north * north <= FURTHEST_KM * FURTHEST_KM;
+
+/** The digest of the visited points and their weights, or null if the file holds none. */
+export const pointsDigest = ({ points, weights }) =>
+  points ? hex(sha256(joined(points.bytes, weights.bytes))) : null;
+
+/** Refuse what is no point in km, or too far from the centre of a plane for an epsilon per km. */
+export function checkKm(plane, east, north) {
+  if (!isFinite(east) || !isFinite(north)) throw new InputError("a point must be two numbers, in km");
+  if (plane && !isNear(east, north)) {
+    throw new InputError(
+      "a point must be within 3400 km of the centre of the plane, where a km of the plane is a km " +
+        "of the ground up to 5 %",
+    );
+  }
+}
+
+/** Project degrees to km in the plane of a mechanism. */
+export function toPlane(plane, latitude, longitude) {
+  if (!plane) throw new InputError("this mechanism does not lie on the earth");
+  const sane =
+    typeof latitude === "number" && typeof longitude === "number" &&
+    abs(latitude) <= 90 && abs(longitude) <= 180; // false for NaN
+  if (!sane) throw new InputError("a point must be latitude and longitude in degrees");
+  return project(plane, latitude, longitude);
+}
+
+/** A function that returns the next word, and refuses what is not 63 random bits. */
+export function checkedWords(next) {
+  if (typeof next !== "function") throw new InputError("next must be a function that returns random bits");
+  return () => {
+    const bits = next();
+    if (typeof bits !== "bigint" || bits < 0n || bits >= TOTAL) {
+      throw new InputError("random bits must be a whole number from 0 to 2^63 - 1");
+    }
+    return bits;
+  };
+}

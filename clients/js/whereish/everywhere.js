@@ -6,20 +6,15 @@ import { parseObject } from "./container.js";
 import { cornerCheck, cornersOf } from "./corners.js";
 import { FormatError, InputError } from "./errors.js";
 import {
-  BUILD_NUMBERS, CERTIFICATE, checkFacts, checkLattice, checkNear, isNear,
+  BUILD_NUMBERS, CERTIFICATE, checkedWords, checkFacts, checkKm, checkLattice, checkNear, METRIC,
+  pointsDigest, toPlane, UNIT,
 } from "./everywhere-checks.js";
 import { choosesUpper, positionOf, UNITS_PER_KM } from "./lattice.js";
 import { checkShare, outputAt, randomBits, shareRadius } from "./mechanism.js";
-import { project } from "./plane.js";
-import {
-  abs, F64, freeze, hex, hypot, isFinite, isInteger, lengthOf, put, toNumber,
-} from "./primordials.js";
-import { joined, sha256 } from "./sha256.js";
+import { checkedPlanarLaplace } from "./planar-laplace.js";
+import { F64, freeze, hypot, isInteger, lengthOf, put, toNumber } from "./primordials.js";
 
-const TOTAL = 1n << 63n;
 const OUTSIDE_KM = 1e-6; // a millimetre
-const UNIT = "per km";
-const METRIC = "Euclidean distance between any two points of the plane, in km";
 // Private to this module, so that no other code can make a mechanism without the checks.
 const CHECKED = Symbol("checked");
 
@@ -102,7 +97,7 @@ export class EverywhereMechanism {
    * the rectangle of the lattice is projected onto it; `movedKm` is how far.
    */
   locate(latitude, longitude) {
-    const at = this.#project(latitude, longitude);
+    const at = toPlane(this.plane, latitude, longitude);
     return this.locateKm(at[0], at[1]);
   }
 
@@ -118,7 +113,7 @@ export class EverywhereMechanism {
 
   /** Draw an output for a point of the earth, from words of 63 random bits: see `drawKm`. */
   draw(latitude, longitude, next = randomBits) {
-    const at = this.#project(latitude, longitude);
+    const at = toPlane(this.plane, latitude, longitude);
     return this.drawKm(at[0], at[1], next);
   }
 
@@ -129,14 +124,7 @@ export class EverywhereMechanism {
    * which has a probability of 2^-63 for each.
    */
   drawKm(east, north, next = randomBits) {
-    if (typeof next !== "function") throw new InputError("next must be a function that returns random bits");
-    const word = () => {
-      const bits = next();
-      if (typeof bits !== "bigint" || bits < 0n || bits >= TOTAL) {
-        throw new InputError("random bits must be a whole number from 0 to 2^63 - 1");
-      }
-      return bits;
-    };
+    const word = checkedWords(next);
     const { x, y } = this.#position(east, north);
     const forColumn = word();
     const forRow = word();
@@ -226,23 +214,8 @@ export class EverywhereMechanism {
   }
 
   #position(east, north) {
-    if (!isFinite(east) || !isFinite(north)) throw new InputError("a point must be two numbers, in km");
-    if (this.plane && !isNear(east, north)) {
-      throw new InputError(
-        "a point must be within 3400 km of the centre of the plane, where a km of the plane is a km " +
-          "of the ground up to 5 %",
-      );
-    }
+    checkKm(this.plane, east, north);
     return positionOf(this.#xs, this.#ys, east, north);
-  }
-
-  #project(latitude, longitude) {
-    if (!this.plane) throw new InputError("this mechanism's lattice does not lie on the earth");
-    const sane =
-      typeof latitude === "number" && typeof longitude === "number" &&
-      abs(latitude) <= 90 && abs(longitude) <= 180; // false for NaN
-    if (!sane) throw new InputError("a point must be latitude and longitude in degrees");
-    return project(this.plane, latitude, longitude);
   }
 
   #index(vertex) {
@@ -269,6 +242,9 @@ export function checkedEverywhere({ arrays, texts, digest, signer }) {
   const told = parseObject(texts.mechanism ?? "", "what it says of the mechanism");
   const claimed = parseObject(texts.certificate ?? "", "its certificate");
   checkFacts(told);
+  if (told.kind === "planar-laplace") {
+    return checkedPlanarLaplace({ arrays, digest, signer }, told, claimed);
+  }
   const epsilon = checkEpsilon(told);
   const { xs, ys, n, m } = checkLattice(arrays);
   const { plane } = checkPlaces("outputs", arrays, told);
@@ -284,7 +260,7 @@ export function checkedEverywhere({ arrays, texts, digest, signer }) {
   const checked = {
     certified: true, epsilon, epsilon_unit: UNIT, metric: METRIC, kind: "lattice", vertices: n,
     cells: across * up, outputs: m, corners_checked: cornersOf(xs, ys, m), tightest_epsilon: null,
-    points_sha256: points ? hex(sha256(joined(points.bytes, weights.bytes))) : null,
+    points_sha256: pointsDigest(arrays),
     quality_loss_km: null,
   };
   const parts = {

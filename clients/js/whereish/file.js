@@ -13,8 +13,8 @@ let warned = false;
 /**
  * Read a `.whereish` file and check it: its format, its digest, that every row of counts sums to
  * exactly 2^63, and every ratio of two counts (version 1) or every corner of the lattice (version
- * 2) against the claimed epsilon, in exact arithmetic. A file of version 1 is a Mechanism, one of
- * version 2 an EverywhereMechanism.
+ * 2) against the claimed epsilon, in exact arithmetic. A file of version 1 gives a Mechanism, one of
+ * version 2 an EverywhereMechanism or a PlanarLaplaceEverywhere.
  *
  * An unknown option, or a `sha256` or `key` that is undefined or null, is an InputError.
  *

@@ -15,7 +15,7 @@ export const uncurry = (method) => (self, ...rest) => apply(method, self, rest);
 export const reflectApply = apply;
 export const { deleteProperty, ownKeys, setPrototypeOf } = Reflect;
 
-export const { abs, atan, atan2, cos, floor, hypot, sin, sqrt, tan, PI } = Math;
+export const { abs, atan, atan2, cos, exp, floor, hypot, sin, sqrt, tan, PI } = Math;
 export const { isFinite, isInteger, isSafeInteger } = Number;
 export const toNumber = Number;
 export const toBigInt = BigInt;

@@ -4,17 +4,19 @@ import { BudgetError, FormatError, InputError } from "./errors.js";
 import { EverywhereMechanism } from "./everywhere.js";
 import { fromUnits, isPeriod, Ledger, units } from "./ledger.js";
 import { checkOutside, Mechanism } from "./mechanism.js";
+import { PlanarLaplaceEverywhere } from "./planar-laplace.js";
 import { ascii, bytesOf, freeze, isFinite, isSafeInteger, lengthOf, now, own, toBigInt, toNumber } from "./primordials.js";
 
+const isEverywhere = (value) =>
+  value instanceof EverywhereMechanism || value instanceof PlanarLaplaceEverywhere;
 /** Whether a value is a mechanism that was read from a file. */
-export const isMechanism = (value) =>
-  value instanceof Mechanism || value instanceof EverywhereMechanism;
+export const isMechanism = (value) => value instanceof Mechanism || isEverywhere(value);
 
 /**
  * Reports within a budget. In one period, the same place gets the same report at no cost; a new
  * place costs epsilon. The cost is stored before the report is returned, and is never refunded.
  *
- * With an EverywhereMechanism, a place is a square of 100 m: the first report in it is drawn at the
+ * With a mechanism for every point, a place is a square of 100 m: the first report in it is drawn at the
  * point itself, and later points of the period in the same square get the same report. The option
  * `outside` is refused: a point outside the rectangle is projected onto it.
  *
@@ -48,7 +50,7 @@ export class Reporter {
       throw new InputError('remember must be "storage" or "page"');
     }
     this.#mechanism = mechanism;
-    this.#isEverywhere = mechanism instanceof EverywhereMechanism;
+    this.#isEverywhere = isEverywhere(mechanism);
     if (this.#isEverywhere && outside !== "error") {
       throw new InputError(
         "outside must not be given for a mechanism with a guarantee for every point: a point outside " +
