@@ -17,7 +17,7 @@ import pytest
 import forgeries
 import lattice_files
 import whereish as wh
-from whereish.format import new_private_key, public_key_of
+from whereish.format import mechanism_bytes, new_private_key, public_key_of
 from whereish.release.sampler import cumulative
 
 CLIENT = Path(__file__).parent.parent / "clients" / "js"
@@ -183,6 +183,8 @@ def test_no_function_that_a_page_replaces_decides_anything(tmp_path: Path) -> No
     forged = lattice_files.forged_lattices()
     lattices = {f"lattice, {name}": forged[name] for name in lattice_files.ONE_CHECK}
     lattices["lattice"] = lattice_files.honest_lattices()["with points"]
+    points = np.random.default_rng(8).normal(0, 1, (12, 2))
+    lattices["noise"] = mechanism_bytes(wh.planar_laplace_everywhere(points, None, 1.07))
     for name, content in {**forgeries.small(private), **lattices}.items():
         (tmp_path / name).write_bytes(content)
     environment = {

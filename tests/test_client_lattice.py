@@ -348,9 +348,10 @@ const known = mechanism instanceof PlanarLaplaceEverywhere;
 let fresh = null;
 if (mechanism.plane) {
   const kept = new Map();
-  const storage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, text) => kept.set(key, text) };
-  const reporter = new Reporter(mechanism, storage, { newPlaces: 1 });
-  fresh = [reporter.report(48.85, 2.33), reporter.report(48.85, 2.33)].map((report) => report.fresh);
+  const getItem = (key) => kept.get(key) ?? null;
+  const setItem = (key, text) => kept.set(key, text);
+  const reporter = new Reporter(mechanism, { getItem, setItem }, { newPlaces: 1 });
+  fresh = [0, 1].map(() => reporter.report(48.85, 2.33).fresh);
 }
 process.stdout.write(JSON.stringify(
   { outputs, used, certificate, known, fresh, accuracy: mechanism.accuracyKm() }));

@@ -1,18 +1,19 @@
 // No function of the language that a script replaces after the client was loaded decides whether a
 // file is taken, or what is drawn from it. Each is replaced in turn, by several others. Run by
-// tests/test_client.py with a folder of files: "honest", "lattice", "signed", and forged ones.
+// tests/test_client.py with a folder of files: "honest", "lattice", "noise", "signed", and forged ones.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { EverywhereMechanism, Mechanism, readMechanism } from "../whereish.js";
+import { EverywhereMechanism, Mechanism, PlanarLaplaceEverywhere, readMechanism } from "../whereish.js";
 
 const folder = process.env.WHEREISH_FOLDER;
 const files = readdirSync(folder).sort().map((name) => [name, readFileSync(join(folder, name))]);
 const honest = files.find(([name]) => name === "honest")[1];
 const lattice = files.find(([name]) => name === "lattice")[1]; // honest, of version 2
+const noise = files.find(([name]) => name === "noise")[1]; // honest, of planar Laplace noise
 const signed = files.find(([name]) => name === "signed")[1]; // by a signature of another file
-const forged = files.filter(([name]) => !["honest", "lattice", "signed"].includes(name));
+const forged = files.filter(([name]) => !["honest", "lattice", "noise", "signed"].includes(name));
 const here = JSON.parse(process.env.WHEREISH_POINT);
 const key = process.env.WHEREISH_KEY;
 const other = "0".repeat(64);
@@ -26,6 +27,7 @@ const wait = setImmediate;
 const { countsOf, draw, locate } = Mechanism.prototype;
 const everywhere = EverywhereMechanism.prototype;
 const { countsOf: countsAt, draw: drawAt, drawKm, locate: locateAt } = everywhere;
+const { drawKm: drawNoise } = PlanarLaplaceEverywhere.prototype;
 
 /** Whether a file is taken, "never" if the promise is not settled: the hook may have broken that. */
 function verdict(bytes, options) {
@@ -192,6 +194,7 @@ test("no setter or value on a prototype has a forged file taken", async () => {
 test("no replaced function changes what is drawn, or the place of a point", async () => {
   const mechanism = await readMechanism(honest, quiet);
   const spread = await readMechanism(lattice, quiet);
+  const noisy = await readMechanism(noise, quiet);
   const bits = Array.from({ length: 60 }, (_, i) => (BigInt(i) * 0x7fffffffffffffffn) / 60n);
   const all = () => {
     let text = "";
@@ -202,6 +205,9 @@ test("no replaced function changes what is drawn, or the place of a point", asyn
     const next = () => bits[word++ % 60];
     for (let i = 0; i < 40; i++) text += " " + apply(drawKm, spread, [i / 40 - 0.5, i / 80 - 0.2, next]);
     text += " " + apply(drawAt, spread, [here[0], here[1], next]);
+    let seed = 5n;
+    const random = () => (seed = (seed * 6364136223846793005n + 1442695040888963407n) & 0xffffffffffffffffn) >> 1n;
+    for (let i = 0; i < 10; i++) text += " " + apply(drawNoise, noisy, [i / 10 - 0.5, 0.2, random]);
     const found = apply(locateAt, spread, [here[0], here[1]]);
     return text + " " + found.cell + " " + found.steps[0] + " " + found.steps[1] + " " + found.movedKm;
   };
