@@ -93,6 +93,16 @@ class PlanarLaplaceEverywhere(Immutable):
         """The unit of epsilon, in words."""
         return "per km"
 
+    def identity(self) -> bytes:
+        """Return all numbers that reports depend on."""
+        xs, ys = self.borders.units
+        level = np.float64(self.epsilon)
+        return b"".join(part.tobytes() for part in (level, self.table, xs, ys, self.outputs.xy))
+
+    def projected(self, points: Array) -> Array:
+        """Return the points: the noise needs no projection."""
+        return points
+
     def probabilities(self, at: ArrayLike) -> Array:
         """Return the probability of every output at a point, (m,), or at several, (n, m).
 
