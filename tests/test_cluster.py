@@ -21,7 +21,7 @@ from test_batch import counts, people, run, summary, table
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'whereish[cluster]'")
 
-pytestmark = pytest.mark.xdist_group("heavy")
+pytestmark = pytest.mark.heavy
 
 
 @pytest.fixture(scope="module")

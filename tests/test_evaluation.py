@@ -28,7 +28,7 @@ from whereish.studies.charts import CHARTS
 from whereish.studies.evaluation import OPTIMAL, loss_at_dilation, privacy_under_priors
 from whereish.studies.runs import Part, run_parts
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("evaluation")]
+pytestmark = pytest.mark.slow
 
 SMALL = ["--users", "14", "--days", "40", "--places", "12", "--at-least", "5", "--sizes", "12",
          "--epsilons", "0.5,1.07,2", "--dilations", "1,1.05,1.1,1.2", "--time-limit", "2",

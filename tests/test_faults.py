@@ -28,7 +28,7 @@ import whereish as wh
 from serving import Served, recipe, serving, wait_for, wait_until
 
 # One after the other with what else fills both cores: a browser, a cluster.
-pytestmark = pytest.mark.xdist_group("heavy")
+pytestmark = pytest.mark.heavy
 KILLS = int(os.environ.get("WHEREISH_KILLS", "5"))
 PATIENCE_S = 120.0 + 15.0 * KILLS
 REPORT = sys.stderr

@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium to open the page in"),
     pytest.mark.skipif(not VENDOR.exists(), reason="the page is not built: python hatch_build.py"),
     # One browser and one service for all of them.
-    pytest.mark.xdist_group("heavy"),
+    pytest.mark.heavy,
 ]
 FLAGS = [
     "--no-sandbox", "--headless=new", "--disable-gpu-sandbox", "--use-gl=angle",

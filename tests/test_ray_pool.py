@@ -26,7 +26,7 @@ from whereish.service.workers.worker import LocalWorker
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'whereish[cluster]'")
 
-pytestmark = pytest.mark.xdist_group("heavy")
+pytestmark = pytest.mark.heavy
 ACTOR, WORKER, GATEWAY = (
     "ray::RayActor",
     "whereish.service.workers.process",
