@@ -1,9 +1,12 @@
 import os
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from clusters import Nodes
 
 # Before NumPy is loaded. Processes of tests share the cores: threads of OpenBLAS would wait for
 # each other, and take up to ten times the CPU. test_structured checks that they change nothing.
@@ -23,6 +26,21 @@ settings.load_profile("whereish")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def _nodes() -> Iterator[Nodes]:
+    made = Nodes()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def nodes(_nodes: Nodes) -> Nodes:
+    """Return a Ray cluster that runs; a test may have ended the one before it."""
+    if not _nodes.running:
+        _nodes.start_again()
+    return _nodes
+
+
 # Modules whose tests share what takes long to make: a cluster, a server, a browser, a run. Such a
 # group is one unit of work of a process, so each of these is made once. The longest come first:
 # none is left for the end, when another process has nothing to do.
@@ -32,6 +50,7 @@ TOGETHER = {
     "service": ["test_service"],
     "faults": ["test_faults"],
     "evaluation": ["test_evaluation"],
+    "wasm": ["test_wasm"],
     "client": ["test_client"],
     "connections": ["test_connections"],
     "openapi": ["test_openapi"],
