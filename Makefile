@@ -32,7 +32,7 @@ test: check core $(PAGE) system
 # What a contributor runs while working: no browser, database, service, cluster or kills.
 quick: $(READY) $(CORE)
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n 2 -q -m "not heavy and not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not heavy and not slow"
 
 # Both commands of the README as on a new machine: a clone of HEAD, empty home, temporary and cache folders.
 fresh:
