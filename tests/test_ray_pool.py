@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,10 @@ def ended(client: httpx.Client, job: str) -> bool:
     return state(client, job)["state"] not in ("queued", "running")
 
 
+def _either(one: Callable[[], bool], other: Callable[[], bool]) -> bool:
+    return one() or other()
+
+
 def solves(client: httpx.Client) -> str:
     (line,) = [x for x in client.get("/metrics").text.splitlines() if x.startswith("whereish_solv")]
     return line.split()[1]
@@ -116,7 +122,8 @@ def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
             # One solve takes seconds: it is under way when its processes are killed.
             job = post(client, secret(180))
             for deaths, killed in enumerate((ACTOR, WORKER, GATEWAY)):
-                wait_until(lambda deaths=deaths: seen_to_die(service, deaths) or ended(client, job))
+                times = partial(seen_to_die, service, deaths)
+                wait_until(partial(_either, times, partial(ended, client, job)))
                 wait_until(lambda: state(client, job)["progress"] is not None)
                 assert not ended(client, job), "it was to be killed before its end"
                 # The gateway is the only process that the server has started.
