@@ -35,6 +35,7 @@
 #define STAGE_LARGE {3e-2, 1e-3} /* one that is found late costs more */
 #define LARGE 100         /* from this many inputs on */
 #define DEEP 5e-7         /* before a smaller gap is tried, the result for this one is kept */
+#define GO_BACK 0.3       /* outputs join an earlier iterate if mu has fallen below this share of it */
 #define ROUNDS 30         /* of pricing, at most */
 #define ITERATIONS 300    /* between two rounds, at most */
 #define PRICING_ITERATIONS 60
