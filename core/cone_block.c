@@ -244,6 +244,12 @@ INLINE void shares_of(const corner_t *at, const double *y, double *v, double *a,
     *v = y[0] - *a - *b;
 }
 
+/* Put a multiplier inside its cone for certain, after rounding; one whose squares underflow is 0. */
+INLINE void put_inside(double *y) {
+    if (y[0] < TINY_MULTIPLIER) y[0] = y[1] = y[2] = 0.0;
+    y[0] = larger(y[0], sqrt(y[1] * y[1] + y[2] * y[2]) * (1.0 + HAIR));
+}
+
 /* reduced = c - A'y, from the multipliers alone: a bound must not depend on how exact a step was.
  * They are put inside the cones for certain, and so are those of `multiplier`. */
 static void reduce_costs(cone_block_t *s) {
@@ -257,7 +263,7 @@ static void reduce_costs(cone_block_t *s) {
         const corner_t *at = l->corner + r;
         double *y = s->multiplier + 3 * r, per_k = 1.0 / s->k[at->v];
         for (int i = 0; i < 3; i++) y[i] = s->cones[r].y[i] * per_k;
-        y[0] = larger(y[0], sqrt(y[1] * y[1] + y[2] * y[2]) * (1.0 + HAIR));
+        put_inside(y);
         shares_of(at, y, &v, &a, &b);
         s->reduced[at->v] -= v, s->reduced[at->a] -= a, s->reduced[at->b] -= b;
     }
@@ -321,7 +327,7 @@ static void clean_cones(cone_block_t *s, const double *price, int32_t *order) {
         for (int64_t r = 0; r < l->corners; r++) {
             const corner_t *at = l->corner + r;
             double *y = s->multiplier + 3 * r, v, a, b;
-            y[0] = larger(y[0], sqrt(y[1] * y[1] + y[2] * y[2]) * (1.0 + HAIR));
+            put_inside(y);
             shares_of(at, y, &v, &a, &b);
             s->clean[at->v] -= v, s->clean[at->a] -= a, s->clean[at->b] -= b;
         }

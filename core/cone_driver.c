@@ -8,7 +8,6 @@
 #include "vectors.h"
 
 #define MOST_VERTICES 30000
-#define CONE_ITERATIONS 200
 
 int64_t WI_EXPORT(wi_cone_corners)(int32_t nx, int32_t ny) {
     if (nx < 1 || ny < 1 || (int64_t)nx * ny > MOST_VERTICES || (int64_t)nx * ny < 2) return 0;
@@ -39,7 +38,7 @@ static cone_solve_t *cone_solve_new(int nx, int ny, int m, const double *xs, con
     int *zero = NEW(int, n), threads = options->threads;
     s->blocks = NEW(cone_block_t, m), s->cost = NEW(double, (double)m * n);
     s->strips = NEW(double *, threads), s->order = NEW(int32_t *, threads);
-    s->b = NEW(double, 4 * width), s->sum = NEW(double, (double)n * width);
+    s->b = NEW(double, 3 * width), s->sum = NEW(double, (double)n * width);
     int failed = !zero || !s->blocks || !s->cost || !s->strips || !s->order || !s->b || !s->sum ||
                  lattice_new(&s->lattice, nx, ny, xs, ys, epsilon) ||
                  pool_start(&s->pool, threads) || factor_new(&s->schur, n) ||
@@ -56,7 +55,7 @@ static cone_solve_t *cone_solve_new(int nx, int ny, int m, const double *xs, con
     for (int z = 0; z < m && !failed; z++)
         failed = cone_block_new(s->blocks + z, &s->lattice, s->cost + (int64_t)z * n);
     if (failed) return cone_solve_free(s), NULL;
-    s->db = s->b + width, s->try_db = s->b + 2 * width, s->push = s->b + 3 * width;
+    s->db = s->b + width, s->try_db = s->b + 2 * width;
     s->unit = 0.0;
     for (int64_t a = 0; a < (int64_t)n * m; a++) s->unit = larger(s->unit, fabs(cost[a]));
     if (!(s->unit > 0.0)) s->unit = 1.0;
@@ -80,8 +79,6 @@ static void cone_summarise(cone_solve_t *s) {
         bound += low;
         off = larger(fabs(total - 1.0), off);
     }
-    s->loss = loss, s->bound = bound;
-    if (getenv("CONE_TRACE")) fprintf(stderr, "loss %.8g bound %.8g off %.1e\n", loss, bound, off);
     if (loss < s->best_loss && off < ROWS_OFF) {
         s->best_loss = loss;
         for (int z = 0; z < s->m; z++)
@@ -106,6 +103,7 @@ static void cone_start(cone_solve_t *s) {
             high = larger(s->cost[(int64_t)z * s->n + x], high);
         }
         spread += high - low;
+        s->size += larger(fabs(low), fabs(high));
     }
     s->mu = FIRST_MU * spread / ((double)s->m * (double)s->lattice.corners);
     for (int z = 0; z < s->m; z++) {
@@ -132,6 +130,7 @@ static int cone_descend(cone_solve_t *s) {
             s->asked = s->options->progress(s->options->context, &now) != 0;
         }
         if (gap <= s->options->tolerance) return WI_SOLVED;
+        if (s->best_loss - s->best_bound <= CONE_DIGITS * s->size) return WI_NUMERICS;
         if (s->asked) return WI_STOPPED;
         if (now_s() > s->deadline) return WI_TIME;
         if (cones_stopped(s)) return WI_STOPPED;

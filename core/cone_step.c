@@ -17,12 +17,12 @@ typedef struct {
     double *cost;          /* (m, n), divided by `unit` */
     double unit, begun, deadline;
     cone_block_t *blocks;  /* (m) */
-    double *b, *db, *try_db, *push;
+    double *b, *db, *try_db;
     double *sum;           /* (n, width) the Schur complement */
     double **strips;       /* (threads) see add_inverse */
     int32_t **order;       /* (threads) see clean_cones */
     factor_t schur;
-    double mu, loss, bound;
+    double mu, size;       /* size: the sum over the vertices of their largest cost */
     double best_loss, best_bound, *best_k, *best_y;
     int iterations, stopped, asked;
 } cone_solve_t;
@@ -207,6 +207,5 @@ static int cone_newton_step(cone_solve_t *s) {
     for (int x = 0; x < s->n; x++) s->b[x] += dual * db[x];
     cone_pass_t advance = {.primal = primal, .dual = dual};
     run_cones(s, cone_advance_task, &advance);
-    if (getenv("CONE_TRACE")) fprintf(stderr, "it %d primal %.3f dual %.3f mu %.2e ", s->iterations, primal, dual, products[0] / cones);
     return 0;
 }

@@ -25,6 +25,7 @@
 #define JOIN_DUAL 0.3   /* and a multiplier of at most this share of the price of its input */
 #define HAIR 4e-15      /* relative margin of reduced costs, for another order of summation */
 #define CLEAN_PASSES 4
+#define TINY_MULTIPLIER 1e-140 /* of a cone, where no cost is above 1 */
 
 /* Outputs in use. */
 #define DYING 1e-4        /* an output whose column is below this everywhere is merged, ... */
@@ -37,6 +38,8 @@
 #define LARGE 100         /* from this many inputs on */
 #define DEEP 5e-7         /* before a smaller gap is tried, the result for this one is kept */
 #define ROUNDS 30         /* of pricing, at most */
+#define CONE_DIGITS 1e-14  /* loss and bound of a conic program, against the sum of costs */
+#define CONE_ITERATIONS 200 /* of a conic program, at most */
 #define ITERATIONS 300    /* between two rounds, at most */
 #define PRICING_ITERATIONS 60
 #define CLOSING 10.0      /* the gap is computed when complementarity is within this of the target */
