@@ -26,7 +26,7 @@ typedef struct {
     const double *cost;
     double *k, *reduced;        /* reduced: c - A'y */
     double *clean, *multiplier; /* the same for multipliers (corners, 3) that were cleaned */
-    double loss;
+    double loss, cost_sum;
     int coupled;                /* the column counts in the sums of the rows, see retire_outputs */
     int late;                   /* steps in a row in which a block that is not spoilt the bound */
     int kept;                   /* it was taken back, and must not retire again */

@@ -81,7 +81,7 @@ static double filling(const lattice_t *l, const double *off) {
 /* Loss and bound of the iterate; keep what is better than before.
  *
  * The matrix obeys the cones. Its rows add up to 1 only up to rounding, or less exactly after an
- * output was taken back: the output that is best alone gets what makes all sums the same. */
+ * output was taken back: the output that costs least on its own gets what makes all sums equal. */
 static void cone_summarise(cone_solve_t *s) {
     int n = s->n;
     double loss = 0.0, bound = 0.0, bound_of_coupled = 0.0;
@@ -101,7 +101,10 @@ static void cone_summarise(cone_solve_t *s) {
     }
     s->gap_of_coupled = loss - bound_of_coupled;
     double fill = filling(&s->lattice, s->off), per_sum = 1.0 / (1.0 + fill);
-    for (int x = 0; x < n; x++) loss += s->blocks[s->alone].cost[x] * (fill - s->off[x]);
+    int alone = s->coupled[0];
+    for (int i = 1; i < s->count; i++)
+        if (s->blocks[s->coupled[i]].cost_sum < s->blocks[alone].cost_sum) alone = s->coupled[i];
+    for (int x = 0; x < n; x++) loss += s->blocks[alone].cost[x] * (fill - s->off[x]);
     loss *= per_sum;
     if (loss < s->best_loss) {
         s->best_loss = loss;
@@ -109,7 +112,7 @@ static void cone_summarise(cone_solve_t *s) {
         for (int i = 0; i < s->count; i++)
             memcpy(s->best_k + (int64_t)s->coupled[i] * n, s->blocks[s->coupled[i]].k,
                    sizeof(double) * (size_t)n);
-        for (int x = 0; x < n; x++) s->best_k[(int64_t)s->alone * n + x] += fill - s->off[x];
+        for (int x = 0; x < n; x++) s->best_k[(int64_t)alone * n + x] += fill - s->off[x];
     }
     if (bound > s->best_bound && isfinite(bound)) {
         int64_t numbers = 3 * s->lattice.corners;
@@ -186,13 +189,9 @@ static void cone_start(cone_solve_t *s) {
         s->size += larger(fabs(low), fabs(high));
     }
     s->mu = FIRST_MU * spread / ((double)s->m * (double)s->lattice.corners);
-    double least_cost = INFINITY;
     for (int z = 0; z < s->m; z++) {
         cone_block_t *block = s->blocks + z;
-        double cost = 0.0;
-        for (int x = 0; x < s->n; x++) cost += block->cost[x];
-        if (cost < least_cost) least_cost = cost, s->alone = z;
-        for (int x = 0; x < s->n; x++) block->k[x] = share;
+        for (int x = 0; x < s->n; x++) block->k[x] = share, block->cost_sum += block->cost[x];
         for (int64_t r = 0; r < s->lattice.corners; r++) block->cones[r].y[0] = s->mu;
         reduce_costs(block);
         for (int x = 0; x < s->n; x++) s->b[x] += block->reduced[x] * share;

@@ -25,7 +25,6 @@ typedef struct {
     int32_t **order;       /* (threads) see clean_cones */
     factor_t schur;
     double *off;           /* by how much the sums of the rows are above 1 */
-    int alone;             /* the output that is best if it is the only one */
     double mu, gap_of_coupled, size;       /* size: the sum over the vertices of their largest cost */
     double best_loss, best_bound, *best_k, *best_y;
     int iterations, stopped, asked;
