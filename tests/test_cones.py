@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,8 @@ from whereish.errors import InputError, SolveError
 from whereish.solvers import Progress
 from whereish.solvers.cones import ConeSolution, cone_bound, solve_cones
 
+NODE = shutil.which("node") or shutil.which("node", path=str(Path(sys.executable).parent))
+MODULE = Path(__file__).parent.parent / "clients" / "js" / "dist" / "whereish.wasm"
 Cone = tuple[int, int, int, float, float]  # v, a, b, hx, hy; -1 where there is no neighbour
 
 
@@ -340,3 +345,39 @@ def test_a_bound_refuses_multipliers_outside_their_cones() -> None:
     with pytest.raises(InputError, match="shape"):
         cone_bound(xs, ys, cost, epsilon, y[:, 1:])
     assert cone_bound(xs, ys, cost, epsilon, 0 * y) == pytest.approx(cost.min(axis=1).sum())
+
+
+@pytest.mark.skipif(NODE is None or not MODULE.exists(), reason="needs node and `make core`")
+def test_the_web_module_finds_the_same_optimum(tmp_path: Path) -> None:
+    xs, ys, cost, epsilon = lattice(11)
+    numbers = [xs.tolist(), ys.tolist(), cost.ravel().tolist()]
+    (tmp_path / "run.mjs").write_text(
+        f"""
+        import {{ readFileSync }} from 'node:fs';
+        const env = {{ now: () => performance.now() / 1000, progress: () => {{}} }};
+        const module = await WebAssembly.compile(readFileSync({json.dumps(str(MODULE))}));
+        const core = (await WebAssembly.instantiate(module, {{ env }})).exports;
+        core._initialize();
+        const given = {json.dumps(numbers)}, [nx, ny] = [given[0].length, given[1].length];
+        const m = given[2].length / (nx * ny);
+        const sizes = [nx * ny * m, m * Number(core.wi_cone_corners(nx, ny)) * 3, 6];
+        const at = [...given.map((each) => each.length), ...sizes].map((n) => core.malloc(8 * n));
+        given.forEach((each, i) =>
+          new Float64Array(core.memory.buffer, at[i], each.length).set(each));
+        const status = core.wi_wasm_cones(
+          nx, ny, m, at[0], at[1], at[2], {epsilon!r}, 1e-7, NaN, at[3], at[4], at[5]);
+        const told = [...new Float64Array(core.memory.buffer, at[5], 6)];
+        console.log(JSON.stringify({{ status, told }}));
+        """
+    )
+    done = subprocess.run(
+        [str(NODE), "run.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    said = json.loads(done.stdout)
+    loss, bound, gap, _, iterations, stopped = said["told"]
+    assert (said["status"], stopped) == (0, 0)
+    assert gap <= 1e-7
+    assert iterations > 1
+    found = solve_cones(xs, ys, cost, epsilon, 1e-7)
+    assert loss == pytest.approx(found.loss, rel=2e-7)
+    assert bound == pytest.approx(found.bound, rel=2e-7)
