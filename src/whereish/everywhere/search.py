@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,13 +68,21 @@ def search(task: Task) -> Found:
     for k, (vertices, _, tolerance) in enumerate(stages):
         lattice = graded_lattice(importance, vertices)
         found = _solved(task, lattice, outputs, tolerance)
-        if found.solution.stopped in ("time", "asked") and task.lattice is None:
-            return found
+        if found.solution.stopped in ("time", "asked"):
+            if task.lattice is None:
+                return found
+            return _without_time(task, task.lattice, outputs, found.solution.stopped)
         importance = next_importance(lattice, found.solution)
         most = stages[k + 1][1] if k + 1 < len(stages) else 0
         outputs = _next_outputs(task, found, most)
     lattice = graded_lattice(importance, task.vertices) if task.lattice is None else task.lattice
     return _solved(task, lattice, outputs, task.tolerance, task.progress)
+
+
+def _without_time(task: Task, lattice: Lattice, outputs: Array, stopped: str) -> Found:
+    """Return the first matrix of the solver on the given lattice, after a stage was stopped."""
+    found = _solved(replace(task, clock=Deadline(0.0)), lattice, outputs, task.tolerance)
+    return replace(found, solution=replace(found.solution, stopped=stopped))
 
 
 def _stages(task: Task) -> list[tuple[int, int, float]]:
