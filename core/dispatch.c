@@ -55,6 +55,12 @@ const char *wi_instruction_set(void) {
       (int32_t parts, int32_t members, const double *const *data, int64_t sums, int64_t maxima,    \
        double *reduced),                                                                           \
       (parts, members, data, sums, maxima, reduced))                                               \
+    F(int64_t, wi_cone_corners, (int32_t nx, int32_t ny), (nx, ny))                                \
+    F(int32_t, wi_cones,                                                                           \
+      (int32_t nx, int32_t ny, int32_t m, const double *xs, const double *ys, const double *cost,  \
+       double epsilon, const wi_options *options, double *matrix, double *multipliers,             \
+       wi_cone_report *report),                                                                    \
+      (nx, ny, m, xs, ys, cost, epsilon, options, matrix, multipliers, report))                    \
     F(void, wi_worst_ratios,                                                                       \
       (int64_t low, int64_t high, int64_t n, int64_t m, const double *matrix,                      \
        const double *inverse, double *worst),                                                      \

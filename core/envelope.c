@@ -241,52 +241,57 @@ static void factor_solve(const factor_t *f, double *x) {
 
 /* sum += K M^-1 K + w w' / sigma, K = diag(k) without place `skipped`: the lower triangle.
  *
- * By strips of columns of the inverse, which do not depend on each other: each is solved forwards
+ * By strips of columns of the inverse, which do not depend on each other: strip s is solved forwards
  * and backwards in `strip`, (rows, WIDTH), and stays in the cache. `sum` has rows of padded(n).
  */
-static void add_inverse(const factor_t *f, int skipped, const double *k, const double *w,
-                        double per_sigma, double *sum, double *strip) {
+static void add_inverse_strip(const factor_t *f, int s, int skipped, const double *k,
+                              const double *w, double per_sigma, double *sum, double *strip) {
     int rows = f->rows, width = padded(f->n);
-    for (int s = 0; s < f->strips; s++) {
-        int left = s * WIDTH, columns = strip_columns(f, s), vectors = vectors_in(columns);
-        memset(strip + (int64_t)left * WIDTH, 0, sizeof(double) * (size_t)(rows - left) * WIDTH);
-        for (int i = left; i < least(left + WIDTH, f->n); i++)
-            if (i != skipped) strip[(int64_t)i * WIDTH + i - left] = k[i];
-        for (int i = left; i < rows; i += PANEL) {
-            int t = i / WIDTH, low = most(left, f->top[t]);
-            double *out = strip + (int64_t)i * WIDTH;
-            panel_down(out, strip_row(f, t, low) + i % WIDTH, strip + (int64_t)low * WIDTH,
-                       i - low, vectors);
-            const double *triangle = strip_row(f, t, i) + i % WIDTH;
-            for (int a = 0; a < PANEL; a++) {
-                for (int b = 0; b < a; b++)
-                    subtract(out + a * WIDTH, triangle[b * WIDTH + a], out + b * WIDTH, vectors);
-                scale(out + a * WIDTH, f->reciprocal[i + a], vectors);
-            }
-        }
-        for (int i = rows - PANEL; i >= left; i -= PANEL) {
-            double *out = strip + (int64_t)i * WIDTH;
-            int own = i / WIDTH;
-            for (int t = own; t < f->strips; t++) {
-                if (f->top[t] > i) continue;
-                int from = t == own ? i % WIDTH + PANEL : 0;
-                panel_up(out, strip_row(f, t, i) + from, strip + ((int64_t)t * WIDTH + from) * WIDTH,
-                         strip_columns(f, t) - from, vectors);
-            }
-            const double *triangle = strip_row(f, own, i) + i % WIDTH;
-            for (int a = PANEL - 1; a >= 0; a--) {
-                for (int b = a + 1; b < PANEL; b++)
-                    subtract(out + a * WIDTH, triangle[a * WIDTH + b], out + b * WIDTH, vectors);
-                scale(out + a * WIDTH, f->reciprocal[i + a], vectors);
-            }
-            for (int a = 0; a < PANEL && i + a < f->n; a++) {
-                double *to = sum + (int64_t)(i + a) * width + left;
-                double here = w[i + a] * per_sigma, factor = k[i + a];
-                for (int c = 0; c < vectors; c++)
-                    store(to + c * LANES, load(to + c * LANES) +
-                                              (factor * load(out + a * WIDTH + c * LANES) +
-                                               here * load(w + left + c * LANES)));
-            }
+    int left = s * WIDTH, columns = strip_columns(f, s), vectors = vectors_in(columns);
+    memset(strip + (int64_t)left * WIDTH, 0, sizeof(double) * (size_t)(rows - left) * WIDTH);
+    for (int i = left; i < least(left + WIDTH, f->n); i++)
+        if (i != skipped) strip[(int64_t)i * WIDTH + i - left] = k[i];
+    for (int i = left; i < rows; i += PANEL) {
+        int t = i / WIDTH, low = most(left, f->top[t]);
+        double *out = strip + (int64_t)i * WIDTH;
+        panel_down(out, strip_row(f, t, low) + i % WIDTH, strip + (int64_t)low * WIDTH,
+                   i - low, vectors);
+        const double *triangle = strip_row(f, t, i) + i % WIDTH;
+        for (int a = 0; a < PANEL; a++) {
+            for (int b = 0; b < a; b++)
+                subtract(out + a * WIDTH, triangle[b * WIDTH + a], out + b * WIDTH, vectors);
+            scale(out + a * WIDTH, f->reciprocal[i + a], vectors);
         }
     }
+    for (int i = rows - PANEL; i >= left; i -= PANEL) {
+        double *out = strip + (int64_t)i * WIDTH;
+        int own = i / WIDTH;
+        for (int t = own; t < f->strips; t++) {
+            if (f->top[t] > i) continue;
+            int from = t == own ? i % WIDTH + PANEL : 0;
+            panel_up(out, strip_row(f, t, i) + from, strip + ((int64_t)t * WIDTH + from) * WIDTH,
+                     strip_columns(f, t) - from, vectors);
+        }
+        const double *triangle = strip_row(f, own, i) + i % WIDTH;
+        for (int a = PANEL - 1; a >= 0; a--) {
+            for (int b = a + 1; b < PANEL; b++)
+                subtract(out + a * WIDTH, triangle[a * WIDTH + b], out + b * WIDTH, vectors);
+            scale(out + a * WIDTH, f->reciprocal[i + a], vectors);
+        }
+        for (int a = 0; a < PANEL && i + a < f->n; a++) {
+            double *to = sum + (int64_t)(i + a) * width + left;
+            double here = w[i + a] * per_sigma, factor = k[i + a];
+            for (int c = 0; c < vectors; c++)
+                store(to + c * LANES, load(to + c * LANES) +
+                                          (factor * load(out + a * WIDTH + c * LANES) +
+                                           here * load(w + left + c * LANES)));
+        }
+    }
+}
+
+/* The same for all strips. */
+static void add_inverse(const factor_t *f, int skipped, const double *k, const double *w,
+                        double per_sigma, double *sum, double *strip) {
+    for (int s = 0; s < f->strips; s++)
+        add_inverse_strip(f, s, skipped, k, w, per_sigma, sum, strip);
 }

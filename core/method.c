@@ -26,3 +26,7 @@
 #include "pricing.c"
 #include "state.c"
 #include "driver.c"
+#include "cones.c"
+#include "cone_block.c"
+#include "cone_step.c"
+#include "cone_driver.c"

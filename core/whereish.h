@@ -24,7 +24,7 @@ extern "C" {
 #define WI_PUBLIC __attribute__((visibility("default")))
 #endif
 
-#define WI_VERSION 1
+#define WI_VERSION 2
 
 typedef enum {
     WI_OK = 0,
@@ -133,6 +133,36 @@ WI_PUBLIC int32_t wi_parts(const wi_program *program, const double *prior);
  * tree over the parts, so that they do not depend on the number of members, and maxima. */
 WI_PUBLIC int32_t wi_reduce(int32_t parts, int32_t members, const double *const *data,
                             int64_t sums, int64_t maxima, double *reduced);
+
+typedef struct {
+    double loss;  /* of the matrix */
+    double bound; /* on the loss of every matrix that obeys the cones */
+    double gap;   /* (loss - bound) / |loss| */
+    double seconds;
+    int32_t iterations;
+    int32_t stopped; /* a wi_stopped */
+} wi_cone_report;
+
+/* The number of corners of all cells of a lattice; 0 if a size is zero or too large. */
+WI_PUBLIC int64_t wi_cone_corners(int32_t nx, int32_t ny);
+/* Find the mechanism with the least cost sum over v, z of cost(v, z) k(v, z) on a rectangular
+ * lattice whose bilinear interpolation is private at every point: k >= 0, sum_z k(v, z) = 1, and
+ *
+ *     ((k_a - k_v) / hx)^2 + ((k_b - k_v) / hy)^2 <= epsilon^2 k_v^2
+ *
+ * for every output, every cell and every corner v of it with the neighbours a and b in that cell.
+ *
+ * xs, ys       (nx), (ny) increasing, two vertices at least; vertex iy nx + ix. On a line (nx or ny
+ *              is 1) the missing neighbour is left out of the cone.
+ * cost         (n, m), of any sign.
+ * options      tolerance, time_limit_s, threads, catch_interrupt, stop, progress and context.
+ * matrix       (n, m): inside the cones and with rows that add up to 1, up to rounding.
+ * multipliers  (m, corners, 3): the dual y of each cone, y0 >= |(y1, y2)|, by cells (iy, ix), each
+ *              with its lower left, lower right, upper left and upper right corner. They prove the
+ *              bound, the sum over v of the least cost(v, z) - (A'y)(v, z) over z. */
+WI_PUBLIC int32_t wi_cones(int32_t nx, int32_t ny, int32_t m, const double *xs, const double *ys,
+                           const double *cost, double epsilon, const wi_options *options,
+                           double *matrix, double *multipliers, wi_cone_report *report);
 
 /* Checks, over rows low <= x < high, so that threads can share them. */
 

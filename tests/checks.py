@@ -304,3 +304,77 @@ def slow_pipeline(
             if part:
                 priors[user][name] = {r: counts[r] / len(part) for r in chosen}
     return first, chosen, second, priors
+
+
+def broken_corners(
+    counts: Sequence[Sequence[int]], xs: Sequence[float], ys: Sequence[float], epsilon: float
+) -> list[tuple[int, int, int]]:
+    """All (v, cell, z) where a corner of a cell of a lattice is too steep; (v, -1, -1) for a row.
+
+    Cell by cell and corner by corner, in rational numbers. A line is a lattice with one x or y.
+    """
+    broken = [(v, -1, -1) for v, row in enumerate(counts) if sum(row) != 1 << 63]
+    wide, high = max(1, len(xs) - 1), max(1, len(ys) - 1)
+    for cell in range(wide * high):
+        ix, iy = cell % wide, cell // wide
+        corners = {(ix + dx, iy + dy) for dx in (0, 1) for dy in (0, 1)}
+        corners = {(i, j) for i, j in corners if i < len(xs) and j < len(ys)}
+        for i, j in sorted(corners):
+            others = [(a, b) for a, b in corners if (a == i) != (b == j)]
+            for z, here in enumerate(counts[j * len(xs) + i]):
+                square = Fraction(0)
+                for a, b in others:
+                    away = abs(
+                        Fraction(xs[a]) - Fraction(xs[i]) + Fraction(ys[b]) - Fraction(ys[j])
+                    )
+                    square += (Fraction(counts[b * len(xs) + a][z] - here) / away) ** 2
+                if square > (Fraction(epsilon) * here) ** 2:
+                    broken.append((j * len(xs) + i, cell, z))
+    return broken
+
+
+def lattice_probabilities(
+    counts: Sequence[Sequence[int]],
+    xs: Sequence[float],
+    ys: Sequence[float],
+    point: Sequence[Fraction],
+) -> list[Fraction]:
+    """The probability of every output at a point: the textbook's bilinear interpolation."""
+    x, y = (
+        min(max(value, Fraction(axis[0])), Fraction(axis[-1]))
+        for value, axis in zip(point, (xs, ys), strict=True)
+    )
+
+    def hats(axis: Sequence[float], at: Fraction) -> list[Fraction]:
+        sides = [Fraction(value) for value in axis]
+        found = []
+        for k, middle in enumerate(sides):
+            if at == middle:
+                height = Fraction(1)
+            elif at < middle:
+                low = sides[k - 1] if k > 0 else middle
+                height = (at - low) / (middle - low) if low < at else Fraction(0)
+            else:
+                top = sides[k + 1] if k + 1 < len(sides) else middle
+                height = (top - at) / (top - middle) if at < top else Fraction(0)
+            found.append(height)
+        return found
+
+    across, up = hats(xs, x), hats(ys, y)
+    assert sum(across) == sum(up) == 1
+    total = [Fraction(0)] * len(counts[0])
+    for j, one in enumerate(up):
+        for i, other in enumerate(across):
+            if one * other:
+                row = counts[j * len(xs) + i]
+                total = [t + one * other * n for t, n in zip(total, row, strict=True)]
+    return [value / (1 << 63) for value in total]
+
+
+def broken_pair(
+    one: Sequence[Fraction], other: Sequence[Fraction], epsilon: float, squared: Fraction
+) -> bool:
+    """Whether two rows break exp(eps d), for points whose squared distance is this."""
+    scaled = squared.numerator * (1 << 400) // squared.denominator
+    limit = exp_lower(Fraction(epsilon) * Fraction(math.isqrt(scaled), 1 << 200))
+    return any(a > limit * b or b > limit * a for a, b in zip(one, other, strict=True))

@@ -41,6 +41,7 @@ FLOORS = (
     {"profiles", "solvers", "release"},
     {"distributed.ray_solver"},
     {"mechanisms"},
+    {"everywhere"},
     {"format"},
     {"device", "spec"},
     {"plotting", "recipes"},

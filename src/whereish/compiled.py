@@ -32,7 +32,7 @@ from whereish.parallel import parallel_for
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-VERSION = 1  # WI_VERSION: the library must have the same
+VERSION = 2  # WI_VERSION: the library must have the same
 FOLDER = Path(__file__).parent / "_core"
 _FEW = 10**6  # ratios, below which one thread is faster than several
 _ENDINGS = {"win32": "whereish.dll", "darwin": "libwhereish.dylib"}
@@ -123,6 +123,19 @@ class Result(Structure):
     )
 
 
+class ConeReport(Structure):
+    """What became of a conic program (``wi_cone_report``)."""
+
+    _fields_ = (
+        ("loss", c_double),
+        ("bound", c_double),
+        ("gap", c_double),
+        ("seconds", c_double),
+        ("iterations", c_int32),
+        ("stopped", c_int32),
+    )
+
+
 _ROWS = (c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p)  # low, high, n, m, two matrices
 # Every function: the type of its result and of its parameters. Arrays are addresses, see `address`.
 FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -140,6 +153,23 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (c_int32, c_void_p, c_double, c_double, c_void_p, POINTER(c_int64), c_void_p),
     ),
     "wi_reduce": (c_int32, (c_int32, c_int32, POINTER(c_void_p), c_int64, c_int64, c_void_p)),
+    "wi_cone_corners": (c_int64, (c_int32, c_int32)),
+    "wi_cones": (
+        c_int32,
+        (
+            c_int32,
+            c_int32,
+            c_int32,
+            c_void_p,
+            c_void_p,
+            c_void_p,
+            c_double,
+            POINTER(Options),
+            c_void_p,
+            c_void_p,
+            POINTER(ConeReport),
+        ),
+    ),
     "wi_worst_ratios": (None, (*_ROWS, c_void_p)),
     "wi_first_broken": (None, (*_ROWS, c_void_p, c_void_p)),
     "wi_lift": (None, (*_ROWS, c_void_p)),

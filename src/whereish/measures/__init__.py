@@ -4,6 +4,7 @@ from whereish.measures.adversary import adversary_error, best_remap, conditional
 from whereish.measures.audit import TOTAL, Counts, Limits, audit_counts, check_rows
 from whereish.measures.bound import Decay, Proof, lower_bound, relative_gap, valid_rows
 from whereish.measures.channel import Channel, loss_between
+from whereish.measures.lattice_audit import LatticeVerdict, audit_lattice, steepest
 from whereish.measures.privacy import TightestEpsilon, Verdict, check_private, tightest_epsilon
 from whereish.measures.quality import (
     quality_loss,
@@ -18,12 +19,14 @@ __all__ = [
     "Channel",
     "Counts",
     "Decay",
+    "LatticeVerdict",
     "Limits",
     "Proof",
     "TightestEpsilon",
     "Verdict",
     "adversary_error",
     "audit_counts",
+    "audit_lattice",
     "best_remap",
     "check_private",
     "check_rows",
@@ -34,6 +37,7 @@ __all__ = [
     "radius_to_ask",
     "relative_gap",
     "report_radius",
+    "steepest",
     "streamed_bound",
     "tightest_epsilon",
     "valid_rows",

@@ -1,5 +1,6 @@
 """WHERE: places, grids, the local plane, and metrics on places."""
 
+from whereish.places.lattice import Lattice
 from whereish.places.metrics import (
     METRICS,
     discrete,
@@ -28,8 +29,8 @@ from whereish.places.validation import (
 from whereish.places.voronoi import CellEdges, cell_edges
 
 __all__ = [
-    "METRICS", "Array", "CellEdges", "Immutable", "LocalPlane", "Places", "as_epsilon", "as_loss",
-    "as_metric", "as_number", "as_numbers", "as_prior", "as_whole", "cell_edges", "check_order",
-    "discrete", "euclidean", "geodesic", "graph_metric", "grid_layout", "metric_names",
-    "named_metric", "normalised", "readonly", "register_metric", "square_grid",
+    "METRICS", "Array", "CellEdges", "Immutable", "Lattice", "LocalPlane", "Places", "as_epsilon",
+    "as_loss", "as_metric", "as_number", "as_numbers", "as_prior", "as_whole", "cell_edges",
+    "check_order", "discrete", "euclidean", "geodesic", "graph_metric", "grid_layout",
+    "metric_names", "named_metric", "normalised", "readonly", "register_metric", "square_grid",
 ]  # fmt: skip

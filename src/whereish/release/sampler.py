@@ -59,13 +59,20 @@ def draw(
     """
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a numpy Generator, got {type(rng).__name__}")
-    reports = np.zeros(len(rows), dtype=np.int64)
+    reports = np.empty(len(rows), dtype=np.int64)
     for start in range(0, len(rows), _AT_ONCE):
         at = rows[start : start + _AT_ONCE]
-        here = reports[start : start + _AT_ONCE]
-        drawn = uniform(len(at), rng)
-        same = bool((at == at[0]).all())
-        for column in sums:
-            # The index of the report is the number of cumulative counts at or below the draw.
-            here += drawn >= (column[at[0]] if same else column[at])
+        reports[start : start + _AT_ONCE] = pick(sums, at, uniform(len(at), rng))
+    return reports
+
+
+def pick(sums: Counts, rows: NDArray[np.int64], drawn: Counts) -> NDArray[np.int64]:
+    """Return the report of each row for a uniform integer below 2^63, every comparison made."""
+    reports = np.zeros(len(rows), dtype=np.int64)
+    if len(rows) == 0:
+        return reports
+    same = bool((rows == rows[0]).all())
+    for column in sums:
+        # The index of the report is the number of cumulative counts at or below the draw.
+        reports += drawn >= (column[rows[0]] if same else column[rows])
     return reports

@@ -37,7 +37,7 @@ from whereish.parallel import cores
 from whereish.places import Array
 from whereish.solvers.structured_program import REFUSED, Program, check
 
-_STOPPED = {
+STOPPED = {
     Stopped.SOLVED: "solved",
     Stopped.TIME: "time",
     Stopped.STOPPED: "asked",
@@ -343,7 +343,7 @@ def _share(program: Program, result: Result) -> Share:
         result.gap,
         result.iterations,
         result.seconds,
-        _STOPPED[Stopped(result.stopped)],
+        STOPPED[Stopped(result.stopped)],
     )
 
 
