@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -105,6 +106,10 @@ def test_the_vectors_are_right(
         assert [one[1] for one in found] == vector["steps"]
         assert [one[2] for one in found] == vector["widths"]
         assert vector["cell"] == found[1][0] * max(1, len(axes[0]) - 1) + found[0][0]
+        ends = [(axis[0], axis[-1]) for axis in axes]
+        inside = [min(max(at, low), high) for at, (low, high) in zip(units, ends, strict=True)]
+        squares = [math.floor(at / (0.1 * 2**40)) + 2**20 for at in inside]
+        assert vector["square"] == squares[0] * 2**21 + squares[1]
         assert vector["vertex"] == found[1][3] * len(axes[0]) + found[0][3]
         row = m.counts[vector["vertex"]].tolist()
         output = next(z for z in range(len(row)) if words[2] < sum(row[: z + 1]))

@@ -1,7 +1,8 @@
 """Write the test vectors that Python and the JavaScript client share for mechanisms on a lattice.
 
 Each vector has a point, random words, and what must follow from them: the cell, the whole numbers
-that say where the point is in the cell, the corner that is chosen, and the report.
+that say where the point is in the cell, the square of 100 m of the ledger, the corner that is
+chosen, and the report.
 ``tests/test_client_lattice.py`` checks the vectors with this library and with slow code of its own,
 ``clients/js/test/lattice.test.js`` with the client. Run this after a change of the file format or
 of the sampler only: the vectors are there to notice changes that nobody wanted.
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import whereish as wh
+from whereish.device.reporter import square_of
 from whereish.format import mechanism_bytes
 from whereish.measures import TOTAL, steepest
 from whereish.places import LocalPlane
@@ -167,6 +169,7 @@ def _vector(m: wh.EverywhereMechanism, xy: Any, words: list[int]) -> dict[str, A
         "corner": lower,
         "steps": at.steps[0].tolist(),
         "widths": at.widths[0].tolist(),
+        "square": square_of(m.projected(np.array([xy]))),
         "vertex": vertex,
         "output": int((np.uint64(words[2]) >= sums).sum()),
     }

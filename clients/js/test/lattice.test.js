@@ -58,7 +58,7 @@ test("every vector in km is followed bit for bit", () => {
       const [east, north] = vector.km;
       assert.deepEqual([toUnits(east), toUnits(north)], vector.units);
       const at = mechanism.locateKm(east, north);
-      for (const part of ["cell", "corner", "steps", "widths"]) assert.deepEqual(at[part], vector[part]);
+      for (const part of ["cell", "corner", "steps", "widths", "square"]) assert.deepEqual(at[part], vector[part]);
       const { next, left } = source(vector.words);
       assert.equal(mechanism.drawKm(east, north, next), vector.output);
       assert.equal(left.length, 0);
