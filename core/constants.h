@@ -57,6 +57,8 @@
 #define PARTS 16          /* leaves of the tree of sums */
 #define MANY_PARTS 64     /* from this many inputs on: */
 #define MANY_INPUTS 500
-#define WORTH_THREADS 4e6 /* multiplications for which threads are worth their start */
+#define WORTH_THREADS 2e4 /* multiplications for which threads are worth their start */
+#define WORTH_MEMBERS 4e6 /* and for which several machines are */
+#define SPINS 2000        /* a thread looks so many times for work before it sleeps */
 
 #endif

@@ -102,7 +102,8 @@ int32_t WI_EXPORT(wi_parts)(const wi_program *p, const double *prior) {
     if (ordered && outputs && !pool_start(&pool, 1))
         count = likely_outputs(&pool, p, ordered, outputs);
     free(ordered), free(outputs);
-    return count < 0 ? 0 : parts_of(p->n, count);
+    if (count < 0) return 0;
+    return (double)count * p->n * p->n * p->n < WORTH_MEMBERS ? 1 : parts_of(p->n, count);
 }
 
 /* Columns of the outputs in use to begin with: those of the tight-constraints mechanism at the

@@ -3,6 +3,7 @@
  * The result of a loop does not depend on the number of threads: iterations write to different
  * places, and their results are added up afterwards, in a fixed order.
  */
+#include "constants.h"
 #include "vectors.h"
 
 typedef void (*loop_body)(void *context, int64_t item, int thread);
@@ -87,13 +88,21 @@ static double now_s(void) {
 }
 #endif
 
+#if defined(__x86_64__)
+#define relax() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define relax() __asm__ volatile("yield")
+#else
+#define relax() ((void)0)
+#endif
+
 typedef struct pool_t {
     int threads;
     thread_t *others;
     mutex_t mutex;
     signal_t begin, end;
-    uint64_t round;   /* of loops; a thread joins each once */
-    int working, closing;
+    uint64_t round, open; /* the number of the last loop, and of the one under way; 0: none */
+    int joined, closing;  /* threads in a loop, without that of the caller */
     int64_t next, items;
     loop_body body;
     void *context;
@@ -104,40 +113,54 @@ typedef struct {
     int number;
 } worker_t;
 
-static void pool_work(pool_t *pool, int64_t items, loop_body body, void *context, int thread) {
+static void pool_work(pool_t *pool, int thread) {
     for (;;) {
         int64_t item = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED);
-        if (item >= items) return;
-        body(context, item, thread);
+        if (item >= pool->items) return;
+        pool->body(pool->context, item, thread);
     }
 }
 
+/* A loop is under way that this thread has not seen, or the pool is closing. */
+static int has_begun(pool_t *pool, uint64_t seen) {
+    uint64_t open = __atomic_load_n(&pool->open, __ATOMIC_SEQ_CST);
+    return (open && open != seen) || __atomic_load_n(&pool->closing, __ATOMIC_RELAXED);
+}
+
+static int is_alone(pool_t *pool) { return __atomic_load_n(&pool->joined, __ATOMIC_SEQ_CST) == 0; }
+
+/* A thread waits for the next loop awake for a moment, because the loops of a small program are
+ * shorter than it takes to wake up. Then it sleeps. It joins a loop only if that is still open: the
+ * caller never waits for a thread that the system has not started in time. */
 static THREAD_RESULT pool_thread(void *argument) {
     worker_t worker = *(worker_t *)argument;
     pool_t *pool = worker.pool;
     free(argument);
-    uint64_t seen = 0;
-    mutex_lock(&pool->mutex);
-    for (;;) {
-        while (pool->round == seen && !pool->closing) signal_wait(&pool->begin, &pool->mutex);
-        if (pool->closing) break;
-        seen = pool->round;
-        int64_t items = pool->items;
-        loop_body body = pool->body;
-        void *context = pool->context;
-        mutex_unlock(&pool->mutex);
-        pool_work(pool, items, body, context, worker.number);
+    for (uint64_t seen = 0;;) {
+        for (int turn = 0; turn < SPINS && !has_begun(pool, seen); turn++) relax();
+        if (!has_begun(pool, seen)) {
+            mutex_lock(&pool->mutex);
+            while (!has_begun(pool, seen)) signal_wait(&pool->begin, &pool->mutex);
+            mutex_unlock(&pool->mutex);
+        }
+        if (__atomic_load_n(&pool->closing, __ATOMIC_RELAXED)) return 0;
+        __atomic_fetch_add(&pool->joined, 1, __ATOMIC_SEQ_CST);
+        uint64_t open = __atomic_load_n(&pool->open, __ATOMIC_SEQ_CST);
+        if (open && open != seen) {
+            seen = open;
+            pool_work(pool, worker.number);
+        }
+        if (__atomic_sub_fetch(&pool->joined, 1, __ATOMIC_SEQ_CST)) continue;
         mutex_lock(&pool->mutex);
-        if (--pool->working == 0) signal_all(&pool->end);
+        signal_all(&pool->end);
+        mutex_unlock(&pool->mutex);
     }
-    mutex_unlock(&pool->mutex);
-    return 0;
 }
 
 static void pool_end(pool_t *pool) {
     if (!pool->others) return;
     mutex_lock(&pool->mutex);
-    pool->closing = 1;
+    __atomic_store_n(&pool->closing, 1, __ATOMIC_RELAXED);
     signal_all(&pool->begin);
     mutex_unlock(&pool->mutex);
     for (int t = 1; t < pool->threads; t++) thread_join(pool->others[t]);
@@ -172,15 +195,17 @@ static void pool_run(pool_t *pool, int64_t items, loop_body body, void *context)
         for (int64_t item = 0; item < items; item++) body(context, item, 0);
         return;
     }
-    mutex_lock(&pool->mutex);
     pool->next = 0, pool->items = items, pool->body = body, pool->context = context;
-    pool->working = pool->threads - 1;
-    pool->round++;
+    mutex_lock(&pool->mutex);
+    __atomic_store_n(&pool->open, ++pool->round, __ATOMIC_SEQ_CST);
     signal_all(&pool->begin);
     mutex_unlock(&pool->mutex);
-    pool_work(pool, items, body, context, 0);
+    pool_work(pool, 0);
+    __atomic_store_n(&pool->open, 0, __ATOMIC_SEQ_CST);
+    for (int turn = 0; turn < SPINS && !is_alone(pool); turn++) relax();
+    if (is_alone(pool)) return;
     mutex_lock(&pool->mutex);
-    while (pool->working) signal_wait(&pool->end, &pool->mutex);
+    while (!is_alone(pool)) signal_wait(&pool->end, &pool->mutex);
     mutex_unlock(&pool->mutex);
 }
 

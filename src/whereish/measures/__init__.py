@@ -2,7 +2,7 @@
 
 from whereish.measures.adversary import adversary_error, best_remap, conditional_entropy
 from whereish.measures.audit import TOTAL, Counts, Limits, audit_counts, check_rows
-from whereish.measures.bound import Proof, lower_bound, relative_gap, valid_rows
+from whereish.measures.bound import Decay, Proof, lower_bound, relative_gap, valid_rows
 from whereish.measures.channel import Channel, loss_between
 from whereish.measures.lattice_audit import LatticeVerdict, audit_lattice, steepest
 from whereish.measures.privacy import TightestEpsilon, Verdict, check_private, tightest_epsilon
@@ -18,6 +18,7 @@ __all__ = [
     "TOTAL",
     "Channel",
     "Counts",
+    "Decay",
     "LatticeVerdict",
     "Limits",
     "Proof",

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from whereish.deadline import Deadline
 from whereish.errors import GuaranteeError, SolveError
 from whereish.limits import BOUND_TOLERANCE
-from whereish.measures import Proof
+from whereish.measures import Decay, Proof
 from whereish.mechanisms.arguments import (
     check_places,
     chosen_outputs,
@@ -67,6 +67,11 @@ class Setting:
     def programs(self) -> dict[float, Program]:
         """The prepared programs of the structured solver, by privacy level."""
         return {}
+
+    @cached_property
+    def decay(self) -> Decay:
+        """The values of exp(-eps d) that lower bounds need."""
+        return Decay(self.level)
 
     def program(self, level: float) -> Program:
         """Return the program of the structured solver for a level, prepared once."""
@@ -223,7 +228,9 @@ def best_of(task: Task, solver: str, form: str | None, start: float) -> Mechanis
         for answer in _answers(task, solver, form, chosen.constraints):
             fields = dict(answer.build_fields)
             if answer.proof is not None:
-                proof, bound = prune(answer.proof, weights, setting.loss, setting.metric)
+                proof, bound = prune(
+                    answer.proof, weights, setting.loss, setting.metric, setting.decay
+                )
                 answer = replace(answer, proof=proof)
                 fields["lower_bound_km"] = max(bound, 0.0)
             notes = (*common.notes, *answer.notes)

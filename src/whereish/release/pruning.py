@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whereish.measures import Proof, lower_bound, valid_rows
+from whereish.measures import Decay, Proof, lower_bound, valid_rows
 from whereish.parallel import parallel_for
 from whereish.places import Array
 
@@ -58,7 +58,11 @@ _MANY = 200_000  # rows, from which threads are worth their start
 
 
 def prune(
-    proof: Proof, prior: Array, quality_metric: Array, privacy_metric: Array
+    proof: Proof,
+    prior: Array,
+    quality_metric: Array,
+    privacy_metric: Array,
+    decay: Decay | None = None,
 ) -> tuple[Proof, float]:
     """Return a proof with at most m (n - 1) multipliers, and the lower bound that it proves.
 
@@ -74,13 +78,13 @@ def prune(
     n, m = cost.shape
     rows = _ordered(proof, n, m, privacy_metric)
     fewer = _pruned(rows, cost, proof.epsilon)
-    bound = lower_bound(fewer, prior, quality_metric, privacy_metric)
+    bound = lower_bound(fewer, prior, quality_metric, privacy_metric, decay)
     # The bound of the given proof takes longer than the pruning. Doubles are enough to tell that
     # it is not higher, unless it is many digits smaller than the costs.
     reduced, error = _reduced(cost, rows)
     whole = float((reduced.min(axis=0) + error).sum())
     if bound < whole - LOST * abs(whole):
-        whole = lower_bound(proof, prior, quality_metric, privacy_metric)
+        whole = lower_bound(proof, prior, quality_metric, privacy_metric, decay)
         if bound < whole - LOST * abs(whole):
             return proof, whole
     return fewer, bound
