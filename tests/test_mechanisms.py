@@ -169,7 +169,7 @@ def test_a_saved_mechanism_reads_back_to_the_same_integers(tmp_path: Any) -> Non
         assert again.inputs.same_as(mechanism.inputs)
         assert again.outputs.same_as(mechanism.outputs)
         if mechanism.privacy_metric is not None:
-            assert (again.privacy_metric == mechanism.privacy_metric).all()  # type: ignore[union-attr]
+            assert (again.privacy_metric == mechanism.privacy_metric).all()
         assert prior == pytest.approx(city.prior)
         assert file.stat().st_mode & 0o077 == 0
     wh.save_mechanism(file, mechanism)

@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field, model_validator
 from whereish import limits
 from whereish.errors import InputError, SolveError
 from whereish.everywhere import (
+    AnyMechanism,
     Everywhere,
     check_points,
     expected_loss,
@@ -70,7 +71,6 @@ NOT_EVERYWHERE = {
     "dilation": "a lattice has no spanner",
     "solver": "its conic program has one solver",
     "form": "its conic program has one solver",
-    "keep_prior": "its file never holds the points",
     "prior_blur": "its lattice follows the points, which a blur does not hide",
     "privacy_metric": "it is private by Euclidean distance",
     "quality_metric": "its outputs are chosen by Euclidean distance",
@@ -335,7 +335,7 @@ class BuildSpec(BuildOptions):
         progress: Callable[[Progress], object] | None = None,
         stage: Callable[[str], object] | None = None,
         cluster: str | None = None,
-    ) -> Mechanism | Everywhere:
+    ) -> AnyMechanism:
         """Build the mechanism: the same one, wherever the description came from.
 
         ``stage`` is called with what is done next, in words, if the guarantee is everywhere.
@@ -358,7 +358,7 @@ class BuildSpec(BuildOptions):
             )
         )  # fmt: skip
 
-    def loss_of(self, mechanism: Mechanism | Everywhere) -> float:
+    def loss_of(self, mechanism: AnyMechanism) -> float:
         """Return the expected quality loss of a mechanism for this person, in km."""
         if isinstance(mechanism, Mechanism):
             return quality_loss(mechanism, self.prior, self.quality)

@@ -1,27 +1,39 @@
 """EVERYWHERE: mechanisms with a guarantee for every two points of the plane."""
 
+from whereish.everywhere.bound import proved_bound
 from whereish.everywhere.build import EverywhereBuild
-from whereish.everywhere.loss import expected_loss
+from whereish.everywhere.loss import expected_loss, loss_of, visits_in
 from whereish.everywhere.mechanism import EverywhereMechanism
 from whereish.everywhere.optimal import METHODS, optimal_everywhere
 from whereish.everywhere.planar_laplace import PlanarLaplaceEverywhere, planar_laplace_everywhere
 from whereish.everywhere.plan import plan_everywhere
-from whereish.everywhere.points import check_points
+from whereish.everywhere.points import Visits, check_points, clustered
+from whereish.everywhere.proof import VisitedProof
 from whereish.everywhere.tightest import TightestEverywhere, tightest_epsilon_everywhere
+from whereish.mechanisms.mechanism import Mechanism
 
+# A mechanism with a guarantee for every point: on a lattice, or noise.
 Everywhere = EverywhereMechanism | PlanarLaplaceEverywhere
+AnyMechanism = Mechanism | Everywhere
 
 __all__ = [
     "METHODS",
+    "AnyMechanism",
     "Everywhere",
     "EverywhereBuild",
     "EverywhereMechanism",
     "PlanarLaplaceEverywhere",
     "TightestEverywhere",
+    "VisitedProof",
+    "Visits",
     "check_points",
+    "clustered",
     "expected_loss",
+    "loss_of",
     "optimal_everywhere",
     "planar_laplace_everywhere",
     "plan_everywhere",
+    "proved_bound",
     "tightest_epsilon_everywhere",
+    "visits_in",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -58,9 +60,21 @@ def expected_loss(
             f"{type(mechanism).__name__}: for a Mechanism use quality_loss"
         )
     check_quality(quality_metric)
-    if isinstance(points, Places) and mechanism.outputs.plane is not None:
+    return loss_of(mechanism, visits_in(mechanism, points, weights, normalise), quality_metric)
+
+
+def visits_in(
+    mechanism: EverywhereMechanism | PlanarLaplaceEverywhere,
+    points: ArrayLike | Places,
+    weights: ArrayLike | None = None,
+    normalise: bool = False,
+) -> Visits:
+    """Validate points and weights, in the plane of the outputs of a mechanism."""
+    plane = mechanism.outputs.plane
+    if isinstance(points, Places) and plane is not None:
         points = points.in_plane_of(mechanism.outputs)
-    return loss_of(mechanism, as_visits(points, weights, normalise), quality_metric)
+    visits = as_visits(points, weights, normalise)
+    return replace(visits, plane=plane)
 
 
 def loss_of(

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from whereish.errors import InputError
 from whereish.everywhere.build import EverywhereBuild
+from whereish.everywhere.proof import VisitedProof
 from whereish.measures import TOTAL, Counts
 from whereish.measures.lattice_audit import LatticeVerdict, audit_lattice
 from whereish.places import Array, Immutable, Places, as_epsilon, as_numbers, as_whole, readonly
@@ -45,6 +46,8 @@ class EverywhereMechanism(Immutable):
         The privacy level, per km.
     build
         The record of how it was built.
+    proof
+        What proves the lower bound of the build for the points it was built for; None without one.
     verdict
         The result of the audit.
 
@@ -65,6 +68,7 @@ class EverywhereMechanism(Immutable):
     outputs: Places
     epsilon: float
     build: EverywhereBuild = field(default_factory=lambda: EverywhereBuild("given"))
+    proof: VisitedProof | None = None
     verdict: LatticeVerdict = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,6 +76,8 @@ class EverywhereMechanism(Immutable):
             raise InputError(f"outputs must be Places, got {type(self.outputs).__name__}")
         if not isinstance(self.build, EverywhereBuild):
             raise InputError(f"build must be an EverywhereBuild, got {type(self.build).__name__}")
+        if not isinstance(self.proof, VisitedProof | None):
+            raise InputError(f"proof must be a VisitedProof, got {type(self.proof).__name__}")
         object.__setattr__(self, "lattice", as_lattice(self.lattice))
         object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
         counts = readonly(_as_counts(self.counts))
@@ -90,6 +96,11 @@ class EverywhereMechanism(Immutable):
             f"EverywhereMechanism({self.build.method}, {len(self.lattice)} vertices -> "
             f"{len(self.outputs)} outputs, epsilon={self.epsilon:g} per km)"
         )
+
+    @property
+    def epsilon_unit(self) -> str:
+        """The unit of epsilon, in words."""
+        return "per km"
 
     @cached_property
     def matrix(self) -> Array:

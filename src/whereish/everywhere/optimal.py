@@ -69,8 +69,8 @@ def optimal_everywhere(
     epsilon
         The privacy level, per km.
     vertices
-        The most vertices of the lattice, at least 4. More are better and take longer; what counts is
-        epsilon times the spacing.
+        The most vertices of the lattice, at least 4. More are better and take longer; what counts
+        is epsilon times the spacing.
     lattice
         (xs, ys), increasing coordinates in km, to use instead; in the plane of the points.
     outputs
@@ -155,10 +155,10 @@ def _released(found: Found, task: Task, places: Places | None, start: float) -> 
     loss = loss_of(mechanism, visits, task.metric)
     left = task.clock.seconds
     limit = None if left is None else _BOUND_SHARE * left
-    bound = None
+    bound = proof = None
     if solution.stopped != "asked":  # who has pressed Ctrl-C does not wait for it
         task.stage("lower bound on the visited points")
-        bound = visited_bound(visits, level, places, task.metric, limit)
+        bound, proof = visited_bound(visits, level, places, task.metric, limit)
     n, m = mechanism.counts.shape
     build = EverywhereBuild(
         "optimal-everywhere",
@@ -175,7 +175,7 @@ def _released(found: Found, task: Task, places: Places | None, start: float) -> 
         stopped=None if solution.stopped == "solved" else solution.stopped,
         loss_km=loss,
     )
-    return replace(mechanism, build=build)
+    return replace(mechanism, build=build, proof=proof)
 
 
 def _better_of(

@@ -67,6 +67,8 @@ class PlanarLaplaceEverywhere(Immutable):
     def __post_init__(self) -> None:
         if not isinstance(self.outputs, Places):
             raise InputError(f"outputs must be Places, got {type(self.outputs).__name__}")
+        if not isinstance(self.build, EverywhereBuild):
+            raise InputError(f"build must be an EverywhereBuild, got {type(self.build).__name__}")
         object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
         object.__setattr__(self, "borders", as_lattice(self.borders))
         table = np.asarray(self.table)
@@ -85,6 +87,11 @@ class PlanarLaplaceEverywhere(Immutable):
             f"PlanarLaplaceEverywhere({self.table.size} cells -> {len(self.outputs)} outputs, "
             f"epsilon={self.epsilon:g} per km)"
         )
+
+    @property
+    def epsilon_unit(self) -> str:
+        """The unit of epsilon, in words."""
+        return "per km"
 
     def probabilities(self, at: ArrayLike) -> Array:
         """Return the probability of every output at a point, (m,), or at several, (n, m).

@@ -5,31 +5,33 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import ArrayLike
-
+from whereish.everywhere import AnyMechanism, Everywhere
 from whereish.format.certificate import as_plain, certify, digest, losses
-from whereish.format.claims import check_claim, check_early
+from whereish.format.claims import CLAIMS_2, check_claim, check_early, check_form
 from whereish.format.container import digest_of
+from whereish.format.everywhere_certificate import certify_everywhere, losses_at, visits_given
+from whereish.format.everywhere_file import EverywhereContents
 from whereish.format.mechanism_file import Contents, named, read_contents, read_file
 from whereish.format.signature import as_public_key
-from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import as_prior
 
 
 def audit_file(
-    path: str | Path, prior: ArrayLike | None = None, *, key: str | bytes | None = None
+    path: str | Path, prior: Any = None, *, key: str | bytes | None = None
 ) -> dict[str, Any]:
     """Compute the certificate of a file again, from the file alone, and return it.
 
-    Every row and ratio is checked exactly. If the file holds the prior, the quality loss and the
-    lower bound are computed as well. ``recomputed`` names the fields that were computed,
-    ``needs_prior`` those that could not be, because the file holds no prior or no proof. ``sha256``
-    is the digest to pin, ``signed_by`` the key that was given and has signed the file.
+    Every row and ratio is checked exactly; in a file of version 2, every corner of the lattice. If
+    the file holds the prior, the quality loss and the lower bound are computed as well.
+    ``recomputed`` names the fields that were computed, ``needs_prior`` those that could not be,
+    because the file holds no prior or no proof. ``sha256`` is the digest to pin, ``signed_by`` the
+    key that was given and has signed the file.
 
     Parameters
     ----------
     prior
-        A prior to compute the loss under, in place of the one in the file.
+        A prior to compute the loss under, in place of the one in the file; for a mechanism with a
+        guarantee for every point, (points, weights).
     key
         The Ed25519 public key that must have signed the file, see `load_mechanism`.
 
@@ -47,8 +49,12 @@ def audit_file(
     found |= {"sha256": digest_of(content), "signed_by": signer}
     if prior is None:
         return found
-    weights = as_prior(prior, len(mechanism.inputs))
-    now: dict[str, Any] = {**losses(mechanism, weights), "prior_sha256": digest(weights)}
+    now: dict[str, Any]
+    if isinstance(mechanism, Everywhere):
+        now = losses_at(mechanism, visits_given(mechanism, prior))
+    else:
+        weights = as_prior(prior, len(mechanism.inputs))
+        now = {**losses(mechanism, weights), "prior_sha256": digest(weights)}
     known = [name for name in now if now[name] is not None]
     found["recomputed"] += [name for name in known if name not in found["recomputed"]]
     found["needs_prior"] = [name for name in found["needs_prior"] if name not in known]
@@ -61,7 +67,9 @@ def audit_bytes(content: bytes) -> dict[str, Any]:
         return _audit(read_contents(content))[0]
 
 
-def _audit(contents: Contents) -> tuple[dict[str, Any], Mechanism]:
+def _audit(contents: Contents | EverywhereContents) -> tuple[dict[str, Any], AnyMechanism]:
+    if isinstance(contents, EverywhereContents):
+        return _audit_everywhere(contents)
     check_early(contents)  # before the ratios: there may be billions of them
     mechanism, prior, claimed = contents.mechanism(), contents.prior, contents.claimed
     fresh = as_plain(certify(mechanism, prior))
@@ -80,4 +88,25 @@ def _audit(contents: Contents) -> tuple[dict[str, Any], Mechanism]:
     needed = [] if mechanism.proof is not None else ["lower_bound_km", "gap"]
     if prior is None:
         needed = ["quality_loss_km", "rounding_cost_km", "lower_bound_km", "gap", "prior_sha256"]
+    return {**found, "recomputed": recomputed, "needs_prior": needed}, mechanism
+
+
+def _audit_everywhere(contents: EverywhereContents) -> tuple[dict[str, Any], AnyMechanism]:
+    """Audit a file of version 2: every row and every corner, and what is claimed about points."""
+    check_form(contents.claimed, CLAIMS_2)
+    mechanism, visits, claimed = contents.mechanism(), contents.prior, contents.claimed
+    fresh = as_plain(certify_everywhere(mechanism, visits))
+    recomputed = ["certified", "epsilon", "epsilon_unit", "metric", "kind", "vertices", "cells"]
+    recomputed += ["outputs", "corners_checked", "tightest_epsilon"]
+    needed = ["quality_loss_km", "lower_bound_km", "gap", "points_sha256"]
+    if visits is not None:
+        proved = [] if contents.proof is None else ["lower_bound_km", "gap"]
+        recomputed += ["quality_loss_km", "points_sha256", *proved]
+        needed = [] if proved else ["lower_bound_km", "gap"]
+    # The loss of noise is an integral, and known to about 1e-4.
+    close = 1e-3 if contents.kind == "planar-laplace" else 1e-9
+    for name in recomputed:
+        check_claim(name, claimed[name], fresh[name], close if name == "quality_loss_km" else 1e-9)
+    recomputed += ["tightest_at", "guarantee"]
+    found = claimed | {name: fresh[name] for name in recomputed}
     return {**found, "recomputed": recomputed, "needs_prior": needed}, mechanism

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import math
-import platform
-from datetime import UTC, datetime
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 
 from whereish.errors import GuaranteeError
+from whereish.everywhere import AnyMechanism, Everywhere
+from whereish.format.everywhere_certificate import certify_everywhere, visits_given
+from whereish.format.plain import as_plain, digest, made_now
 from whereish.measures import TOTAL, lower_bound, quality_loss, relative_gap
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.registry import MECHANISMS
@@ -33,16 +31,21 @@ TELLS_PRIOR = (
 )
 
 
-def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
+__all__ = ["FROM_PRIOR", "TELLS_PRIOR", "as_plain", "certify", "digest", "losses", "metric_words"]
+
+
+def certify(mechanism: AnyMechanism, prior: Any = None) -> dict[str, Any]:
     """Return the certificate of a mechanism, computed from its integers.
 
     Parameters
     ----------
     prior
-        The prior of the quality loss (Euclidean) and of its lower bound. The certificate holds a
-        digest of it, not the prior itself. Without it the certificate holds nothing that was
-        computed from a prior.
+        The prior of the quality loss (Euclidean) and of its lower bound; for a mechanism with a
+        guarantee for every point, (points, weights). The certificate holds a digest of it, not the
+        prior itself. Without it the certificate holds nothing that was computed from a prior.
     """
+    if isinstance(mechanism, Everywhere):
+        return certify_everywhere(mechanism, visits_given(mechanism, prior))
     prior = None if prior is None else as_prior(prior, len(mechanism.inputs))
     released, verdict = mechanism.released, mechanism.released.verdict
     build = mechanism.build.without_prior() if prior is None else mechanism.build
@@ -69,20 +72,9 @@ def certify(mechanism: Mechanism, prior: Array | None = None) -> dict[str, Any]:
         "stopped": build.stopped,
         "seconds": build.seconds,
         "prior_sha256": None if prior is None else digest(prior),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {
-            "whereish": _version(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
+        **made_now(),
         "guarantee": guarantee(mechanism),
     }
-
-
-@functools.cache
-def _version() -> str:
-    """Return the version of Whereish. It is cached: a look-up takes longer than a small solve."""
-    return metadata.version("whereish")
 
 
 def losses(mechanism: Mechanism, prior: Array | None) -> dict[str, float | None]:
@@ -106,24 +98,6 @@ def losses(mechanism: Mechanism, prior: Array | None) -> dict[str, float | None]
         "lower_bound_km": bound,
         "gap": gap,
     }
-
-
-def as_plain(value: Any) -> Any:
-    """Return a value as JSON has it: no tuples, no NumPy numbers, null for what is not finite."""
-    if isinstance(value, dict):
-        return {name: as_plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_plain(part) for part in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
-
-
-def digest(prior: Array) -> str:
-    """Return the SHA-256 of a prior's numbers, as little-endian doubles."""
-    return hashlib.sha256(np.ascontiguousarray(prior, dtype="<f8").tobytes()).hexdigest()
 
 
 def guarantee(mechanism: Mechanism) -> list[str]:

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from whereish.errors import FormatError, InputError
 
 _TYPES: dict[str, np.dtype[Any]]
-_TYPES = {"U64": np.dtype("<u8"), "F64": np.dtype("<f8"), "I32": np.dtype("<i4")}
+_TYPES = {
+    "U64": np.dtype("<u8"), "F64": np.dtype("<f8"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8"),
+}  # fmt: skip
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 _LONGEST_HEADER = 1 << 20
 _DIGEST = "sha256"

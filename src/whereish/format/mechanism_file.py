@@ -10,31 +10,47 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from whereish.errors import FormatError, GuaranteeError, InputError, described
+from whereish.everywhere import AnyMechanism, Everywhere, EverywhereBuild
 from whereish.files import write_whole
-from whereish.format.certificate import FROM_PRIOR, as_plain, certify
+from whereish.format.certificate import FROM_PRIOR, certify
 from whereish.format.container import digest_of, pack, parse_object, unpack
+from whereish.format.everywhere_certificate import FROM_POINTS
+from whereish.format.everywhere_file import (
+    PERSONAL,
+    VERSION_2,
+    EverywhereContents,
+    everywhere_bytes,
+    read_everywhere,
+)
+from whereish.format.parts import (
+    FORMAT,
+    PROOF,
+    frame_of,
+    proof_arrays,
+    read_build,
+    read_places,
+    read_proof,
+    texts_of,
+)
 from whereish.format.signature import as_public_key, check_signature
 from whereish.limits import MOST_PLACES
 from whereish.measures import Counts, Proof
 from whereish.mechanisms.build import Build
 from whereish.mechanisms.mechanism import Mechanism
-from whereish.places import Array, LocalPlane, Places, as_prior, readonly
+from whereish.places import Array, Places, as_prior, readonly
 
-FORMAT = "whereish mechanism"
 VERSION = "1"
 SUFFIX = ".whereish"
 _MOST_BYTES = 4 * 2**30
-_BUILD_TEXTS = ("method", "solver", "form", "stopped")
 _HEADER_TEXTS = {"format", "version", "mechanism", "certificate", "signature", "signer"}
-_PROOF = ("proof_output", "proof_left", "proof_right", "proof_value")
 _ARRAYS = {
     "counts": "u8", "inputs": "f8", "outputs": "f8", "inputs_latlon": "f8", "outputs_latlon": "f8",
     "metric": "f8", "prior": "f8",
@@ -42,19 +58,21 @@ _ARRAYS = {
 }  # fmt: skip
 
 
-def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | None = None) -> None:
+def save_mechanism(path: str | Path, mechanism: AnyMechanism, prior: Any = None) -> None:
     """Write a mechanism to a file that only its owner may read, whole or not at all.
 
     Its probabilities are rounded to integers, which are audited exactly: see
-    `whereish.Mechanism.released`.
+    `whereish.Mechanism.released`. A mechanism with a guarantee for every point is written in
+    version 2 of the format, all others in version 1.
 
     Parameters
     ----------
     prior
-        Kept in the file when given, with the proof of the lower bound under it, so that an audit
-        can compute both again. It is a map of somebody's life: leave it out of files that you
-        pass on. Without it the file holds nothing that was computed from a prior. The counts
-        still reveal most of the prior they were built for, see docs/limitations.md.
+        The prior; for a mechanism with a guarantee for every point, (points, weights). It is kept
+        in the file when given, with the proof of the lower bound under it, so that an audit can
+        compute both again. It is a map of somebody's life: leave it out of files that you pass on.
+        Without it the file holds nothing that was computed from a prior. The counts still reveal
+        most of the prior they were built for, see docs/limitations.md.
 
     Raises
     ------
@@ -66,8 +84,10 @@ def save_mechanism(path: str | Path, mechanism: Mechanism, prior: ArrayLike | No
     write_whole(path, mechanism_bytes(mechanism, prior), private=True)
 
 
-def mechanism_bytes(mechanism: Mechanism, prior: ArrayLike | None = None) -> bytes:
+def mechanism_bytes(mechanism: AnyMechanism, prior: Any = None) -> bytes:
     """Return the bytes that `save_mechanism` writes."""
+    if isinstance(mechanism, Everywhere):
+        return everywhere_bytes(mechanism, prior)
     if not isinstance(mechanism, Mechanism):
         raise InputError(f"a Mechanism is needed, got {type(mechanism).__name__}")
     weights = None if prior is None else as_prior(prior, len(mechanism.inputs))
@@ -76,11 +96,11 @@ def mechanism_bytes(mechanism: Mechanism, prior: ArrayLike | None = None) -> byt
         "epsilon": mechanism.epsilon,
         "epsilon_unit": None if mechanism.epsilon is None else mechanism.epsilon_unit,
         "outputs_are_inputs": mechanism.outputs is mechanism.inputs,
-        "inputs": _frame(mechanism.inputs),
-        "outputs": _frame(mechanism.outputs),
+        "inputs": frame_of(mechanism.inputs),
+        "outputs": frame_of(mechanism.outputs),
         "build": asdict(build),
     }
-    return pack(_arrays(mechanism, weights), _texts(facts, certify(mechanism, weights)))
+    return pack(_arrays(mechanism, weights), texts_of(facts, certify(mechanism, weights), VERSION))
 
 
 def _arrays(mechanism: Mechanism, prior: Array | None) -> dict[str, NDArray[Any]]:
@@ -97,25 +117,16 @@ def _arrays(mechanism: Mechanism, prior: Array | None) -> dict[str, NDArray[Any]
     if prior is not None:
         arrays["prior"] = prior
         if (proof := mechanism.proof) is not None:
-            for name, part in zip(_PROOF[:3], (proof.output, proof.left, proof.right), strict=True):
-                arrays[name] = np.asarray(part, np.int32)
-            arrays["proof_value"] = np.asarray(proof.value, np.float64)
+            arrays |= proof_arrays(proof)
     return arrays
 
 
-def _texts(facts: dict[str, Any], certificate: dict[str, Any]) -> dict[str, str]:
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "mechanism": _json(facts),
-        "certificate": _json(certificate),
-    }
-
-
-def load_mechanism(
-    path: str | Path, *, key: str | bytes | None = None
-) -> tuple[Mechanism, Array | None]:
+def load_mechanism(path: str | Path, *, key: str | bytes | None = None) -> tuple[Any, Any]:
     """Read a mechanism, audit it, and return it with the prior, if the file holds one.
+
+    A file of version 1 holds a `Mechanism` and its prior. A file of version 2 holds an
+    `EverywhereMechanism` or a `PlanarLaplaceEverywhere`; its prior has ``xy``, the visited points
+    in km, and their ``weights``.
 
     Parameters
     ----------
@@ -152,10 +163,14 @@ def without_prior(content: bytes) -> bytes:
     arrays, texts = unpack(content)
     _check_format(texts)
     facts, claimed = (json.loads(texts[name]) for name in ("mechanism", "certificate"))
-    facts["build"] = asdict(_build(facts["build"]).without_prior())
-    claimed |= dict.fromkeys(FROM_PRIOR)
-    kept = {name: array for name, array in arrays.items() if name not in ("prior", *_PROOF)}
-    return pack(kept, _texts(facts, claimed) | {"version": texts["version"]})
+    version = texts["version"]
+    second = version == VERSION_2
+    kind = EverywhereBuild if second else Build
+    facts["build"] = asdict(read_build(facts["build"], kind).without_prior())
+    claimed |= dict.fromkeys(FROM_POINTS if second else FROM_PRIOR)
+    personal = PERSONAL if second else ("prior", *PROOF)
+    kept = {name: array for name, array in arrays.items() if name not in personal}
+    return pack(kept, texts_of(facts, claimed, version))
 
 
 def is_mechanism_file(path: str | Path) -> bool:
@@ -228,19 +243,29 @@ def named(file: Path) -> Iterator[None]:
         raise FormatError(f"{file}: something in it has the wrong type") from None
 
 
-def read_contents(content: bytes, key: str | None = None) -> Contents:
+def read_contents(content: bytes, key: str | None = None) -> Contents | EverywhereContents:
     """Read the bytes of a file: check its digest, its signature and the form of all it holds."""
     arrays, texts = unpack(content)
     check_signature(texts, digest_of(content), key)
     _check_format(texts)
     if set(texts) - _HEADER_TEXTS:
         raise FormatError("its header says more than a mechanism's does")
-    if texts.get("version") != VERSION:
-        raise FormatError(f"version must be {VERSION}, got {str(texts.get('version'))[:20]!r}")
+    version = texts.get("version")
+    if version not in (VERSION, VERSION_2):
+        raise FormatError(f"version must be {VERSION} or {VERSION_2}, got {str(version)[:20]!r}")
+    facts, claimed = (parse_object(texts[name]) for name in ("mechanism", "certificate"))
+    if version == VERSION_2:
+        return read_everywhere(arrays, facts, claimed)
+    return _read_first(arrays, facts, claimed)
+
+
+def _read_first(
+    arrays: dict[str, NDArray[Any]], facts: dict[str, Any], claimed: dict[str, Any]
+) -> Contents:
+    """Check the form of all that a file of version 1 holds."""
     for name, array in arrays.items():
         if name not in _ARRAYS or array.dtype != np.dtype(f"<{_ARRAYS[name]}"):
             raise FormatError(f"the array {name[:40]!r} is not one that a mechanism has")
-    facts, claimed = (parse_object(texts[name]) for name in ("mechanism", "certificate"))
     if max(arrays["counts"].shape) > MOST_PLACES:
         raise FormatError(f"a mechanism must have at most {MOST_PLACES:,} places")
     inputs, outputs = _inputs_and_outputs(arrays, facts)
@@ -251,8 +276,9 @@ def read_contents(content: bytes, key: str | None = None) -> Contents:
     if "metric" in arrays and epsilon is None:
         raise FormatError("a metric comes with an epsilon only")
     return Contents(
-        arrays["counts"], inputs, outputs, epsilon, arrays.get("metric"), _build(facts["build"]),
-        prior, _proof(arrays, epsilon, len(inputs), len(outputs)), claimed,
+        arrays["counts"], inputs, outputs, epsilon, arrays.get("metric"),
+        read_build(facts["build"], Build), prior,
+        read_proof(arrays, epsilon, len(inputs), len(outputs)), claimed,
     )  # fmt: skip
 
 
@@ -264,7 +290,7 @@ def _check_format(texts: dict[str, str]) -> None:
 def _inputs_and_outputs(
     arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
 ) -> tuple[Places, Places]:
-    inputs, outputs = (_places(name, arrays, facts) for name in ("inputs", "outputs"))
+    inputs, outputs = (read_places(name, arrays, facts) for name in ("inputs", "outputs"))
     if not isinstance(facts["outputs_are_inputs"], bool):
         raise FormatError("a file must say whether outputs are the inputs")
     if facts["outputs_are_inputs"]:
@@ -276,52 +302,6 @@ def _inputs_and_outputs(
     return inputs, outputs
 
 
-def _proof(arrays: dict[str, NDArray[Any]], level: Any, n: int, m: int) -> Proof | None:
-    if not any(name in arrays for name in _PROOF):
-        return None
-    parts = [arrays[name] for name in _PROOF]
-    for part, most in zip(parts, (m, n, n, np.inf), strict=True):
-        if part.shape != (len(parts[3]),) or not ((part >= 0) & (part < most)).all():
-            raise FormatError("its proof is not of the form it must be")
-    _, left, right, value = parts
-    if len(value) > m * n * (n - 1) or (left == right).any():
-        raise FormatError("its proof is not of the form it must be")
-    return None if level is None else Proof(level, *parts)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(as_plain(value), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def _frame(places: Places) -> dict[str, Any]:
-    plane = places.plane
-    return {"plane": None if plane is None else [plane.lat, plane.lon], "cell_km": places.cell_km}
-
-
-def _places(name: str, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> Places:
-    plane, cell = facts[name]["plane"], facts[name]["cell_km"]
-    for numbers in (plane, cell):
-        if numbers is not None and not (
-            len(numbers) == 2 and all(type(number) in (int, float) for number in numbers)
-        ):
-            raise FormatError(f"{name}: a plane and a cell are two numbers each")
-    if cell is not None and not min(cell) > 0:
-        raise FormatError(f"{name}: a cell must be larger than 0 km")
-    places = Places(
-        arrays[name],
-        arrays.get(f"{name}_latlon"),
-        None if plane is None else LocalPlane(*plane),
-        None if cell is None else (cell[0], cell[1]),
-    )
-    if (places.plane is None) != (places.latlon is None):
-        raise FormatError(f"{name}: degrees and a plane come together")
-    if places.plane is not None and places.latlon is not None:
-        off = np.abs(places.plane.to_xy(places.latlon) - places.xy).max()
-        if not off < 1e-6:
-            raise FormatError(f"{name}: degrees and km must be those of the same places")
-    return places
-
-
 def _same_places(one: Places, other: Places) -> bool:
     """Tell whether two sets of places have the same plane, cells, km and degrees."""
     if one.plane != other.plane or one.cell_km != other.cell_km:
@@ -329,20 +309,3 @@ def _same_places(one: Places, other: Places) -> bool:
     if one.latlon is None or other.latlon is None:
         return one.latlon is other.latlon and np.array_equal(one.xy, other.xy)
     return np.array_equal(one.xy, other.xy) and np.array_equal(one.latlon, other.latlon)
-
-
-def _build(facts: dict[str, Any]) -> Build:
-    known = {field.name for field in fields(Build)}
-    build = {name: value for name, value in facts.items() if name in known}
-    notes = [] if build.get("notes") is None else build["notes"]
-    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise FormatError("build.notes must be texts")
-    build["notes"] = tuple(notes)
-    if not isinstance(build.get("method"), str):
-        raise FormatError("build.method has the wrong type")
-    for name, value in build.items():
-        wanted: Any = str if name in _BUILD_TEXTS else int | float
-        fits = isinstance(value, wanted) and not isinstance(value, bool)
-        if name != "notes" and value is not None and not fits:
-            raise FormatError(f"build.{name} has the wrong type")
-    return Build(**build)

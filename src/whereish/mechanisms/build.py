@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 # Fields that depend on the prior not at all, or only as the counts do. Times, gaps, losses and
 # notes depend on it. A new field of Build stays out of files without a prior unless it is here.
@@ -63,6 +64,6 @@ class Build:
     stopped: str | None = None
     notes: tuple[str, ...] = ()
 
-    def without_prior(self) -> Build:
+    def without_prior(self) -> Self:
         """Return the fields that may be published if the prior may not."""
-        return Build(**{name: getattr(self, name) for name in _WITHOUT_PRIOR})
+        return type(self)(**{name: getattr(self, name) for name in _WITHOUT_PRIOR})

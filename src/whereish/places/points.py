@@ -184,10 +184,7 @@ the same point
         """
         if self.plane is None:
             return 1.0
-        angle = float(np.hypot(*self.xy.T).max()) / _POLAR_RADIUS_KM
-        if angle >= np.pi / 2:
-            return np.inf
-        return float(angle / np.sin(angle)) if angle > 0 else 1.0
+        return stretch_within(float(np.hypot(*self.xy.T).max()))
 
     def check_km(self) -> None:
         """Raise InputError unless a km of the plane is a km of the ground, up to 5 %.
@@ -247,6 +244,14 @@ the same point
             raise InputError(
                 f"places must differ by a millimetre, but {a} and {b} are both at the same point"
             )
+
+
+def stretch_within(km: float) -> float:
+    """Return `Places.plane_stretch` for points at most so many km from the centre of a plane."""
+    angle = km / _POLAR_RADIUS_KM
+    if angle >= np.pi / 2:
+        return np.inf
+    return float(angle / np.sin(angle)) if angle > 0 else 1.0
 
 
 def square_grid(
