@@ -287,6 +287,13 @@ class BuildSpec(BuildOptions):
         return blur_prior(self.prior, self.prior_blur, self.blur_with)
 
     @property
+    def kept_prior(self) -> Any:
+        """What its file keeps of the person: the prior, or points and weights; None for nothing."""
+        if not self.keep_prior:
+            return None
+        return (self.places, self.prior) if self.guarantee == EVERYWHERE else self.prior
+
+    @property
     def quality(self) -> Array | None:
         """What loss is measured by, inputs by outputs; None for the distance in the plane."""
         metric = self._distances("quality_metric")
@@ -335,9 +342,11 @@ class BuildSpec(BuildOptions):
         progress: Callable[[Progress], object] | None = None,
         stage: Callable[[str], object] | None = None,
         cluster: str | None = None,
-    ) -> AnyMechanism:
+    ) -> Any:
         """Build the mechanism: the same one, wherever the description came from.
 
+        A `Mechanism`; if the guarantee is everywhere, an `EverywhereMechanism` or a
+        `PlanarLaplaceEverywhere`, whichever loses less.
         ``stage`` is called with what is done next, in words, if the guarantee is everywhere.
         """
         if self.guarantee == EVERYWHERE:

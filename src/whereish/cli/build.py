@@ -12,17 +12,24 @@ import typer
 import whereish as wh
 from whereish.cli import options as opt
 from whereish.cli.console import EXIT_INTERRUPTED, command, emit, say, waiting
+from whereish.cli.everywhere_words import (
+    build_facts,
+    everywhere_in_words,
+    say_everywhere,
+    say_points,
+)
 from whereish.cli.presentation import Watch, facts_of, say_mechanism, say_profile, solve_progress
 from whereish.cli.prior import blur_in_words, judge_blur, public_prior, say_what_it_tells
-from whereish.cli.reading import read_who
+from whereish.cli.reading import read_points, read_who
 from whereish.cli.words import level_in_words
 from whereish.errors import InputError, described
+from whereish.everywhere import Everywhere
 from whereish.files import check_writable
 from whereish.limits import MEMORY_GB
 from whereish.places import as_number
 from whereish.plotting import draw_mechanism, picture_kind
 from whereish.solvers import FORMS
-from whereish.spec import BuildSpec
+from whereish.spec import EVERYWHERE, BuildSpec
 from whereish.strict_json import read_json
 
 _LONG = 20.0  # seconds: what takes longer is announced
@@ -34,13 +41,15 @@ _RUN = ("profile", "output", "picture", "as_json", "memory_limit", "how_far", "c
 def build(
     context: typer.Context,
     profile: Path = opt.argument(
-        "PROFILE|RECIPE", "Profile (CSV, JSON, Parquet, GeoJSON) or JSON recipe."
+        "PROFILE|RECIPE", "Profile, JSON recipe, or (--everywhere) traces."
     ),
     output: Path = opt.output_option("The .whereish file to write."),
     epsilon: float | None = opt.EPSILON,
     ratio: float | None = opt.RATIO,
     within: str | None = opt.WITHIN,
     method: str = opt.METHOD,
+    everywhere: bool = opt.EVERYWHERE,
+    vertices: int | None = opt.VERTICES,
     dilation: float = opt.DILATION,
     solver: str = opt.SOLVER,
     formulation: str | None = opt.option(
@@ -89,13 +98,24 @@ def build(
     if output.exists() and profile.exists() and output.samefile(profile):
         source = "profile" if document is None else "recipe"
         raise InputError(f"output must not be the {source} itself, got {output} for both")
-    if document is None:
+    if document is None and options.guarantee == EVERYWHERE:
+        who = read_points(profile, normalise=normalise, user=user)
+        spec = options.for_person(who.places, who.prior)
+    elif document is None:
         who = read_who(profile, normalise=normalise, user=user)
         public = public_prior(blur_with, who, normalise)
         spec = options.for_person(who.places, who.prior).changed(blur_with=public)
     else:
         spec = with_flags(document, flags)
         who = wh.Profile(spec.places, spec.prior)
+    if spec.guarantee == EVERYWHERE:
+        found, facts = _build_everywhere(spec, output, memory_limit)
+        facts |= watch.say(found)
+        if as_json:
+            emit({**facts, "output": str(output), "picture": None})
+        if found.build.stopped == "asked":
+            raise typer.Exit(EXIT_INTERRUPTED)
+        return
     say_profile(who)
     say(level_in_words(spec.epsilon_per_km))
 
@@ -160,6 +180,8 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
     if "blur_with" in flags:
         changes["blur_with"] = "--blur-with", None
     before = BuildSpec.from_document(document)
+    if "everywhere" in flags or before.guarantee == EVERYWHERE:
+        opt.check_everywhere_flags(flags)
     made = before.changed(**{field: value for field, (_, value) in changes.items()})
     opt.check_search_flags(flags, made.method)
     for field, (flag, _) in changes.items():
@@ -169,6 +191,39 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
     if "blur_with" in flags and not made.prior_blur:
         raise InputError("--blur-with must go with a blur: give --prior-blur SHARE, from 0 to 1")
     return made
+
+
+def _build_everywhere(
+    spec: BuildSpec, output: Path, memory_limit_gb: float
+) -> tuple[Everywhere, dict[str, Any]]:
+    """Build a mechanism for all points, write it and say what it promises; return its facts too."""
+    say_points(spec.places)
+    say(everywhere_in_words(spec.epsilon_per_km))
+
+    def announce(plan: wh.Plan) -> None:
+        if plan.method == "closed-form":
+            say(f"planar Laplace with the best remap: {plan.why}")
+        elif plan.seconds > _LONG:
+            say(f"{plan.why}; Ctrl-C or --time-limit stops it with the best mechanism so far")
+
+    with waiting(f"solving for {len(spec.places):,} points") as tell:
+        mechanism = spec.build(
+            memory_limit_gb=memory_limit_gb, announce=announce, stage=tell,
+            progress=lambda now: tell(*solve_progress(now, spec.tolerance)),
+        )  # fmt: skip
+    wh.save_mechanism(output, mechanism, spec.kept_prior)
+    loss = spec.loss_of(mechanism)
+    say_everywhere(mechanism, loss)
+    if spec.keep_prior:
+        say("Careful: the file holds the points that you visit. Do not pass it on.")
+    else:
+        say(
+            "Careful: much about the points that you visit can be read from this file, even "
+            "without them in it. Pass on reports, not the file. See docs/limitations.md."
+        )
+    kept = "with the points, readable by you only" if spec.keep_prior else "without the points"
+    say(f"Wrote {output} ({kept}).")
+    return mechanism, build_facts(mechanism, spec.places, loss)
 
 
 def _search(spec: BuildSpec, memory_limit_gb: float, cluster: str | None) -> wh.Mechanism:
@@ -184,7 +239,8 @@ def _search(spec: BuildSpec, memory_limit_gb: float, cluster: str | None) -> wh.
             say(f"{plan.why}; Ctrl-C or --time-limit stops it with the best mechanism so far")
 
     with waiting(f"solving for {len(spec.places):,} places") as tell:
-        return spec.build(
+        made: wh.Mechanism = spec.build(
             memory_limit_gb=memory_limit_gb, announce=announce, cluster=cluster,
             progress=lambda now: tell(*solve_progress(now, spec.tolerance)),
         )  # fmt: skip
+        return made

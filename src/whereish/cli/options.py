@@ -28,6 +28,7 @@ _NOT_EVERYWHERE = {
     "blur_with": "its lattice follows the points, which a blur does not hide",
     "cluster": "one machine builds it",
     "how_far": "its lower bounds are always computed",
+    "picture": "whereish plot draws it",
 }
 
 

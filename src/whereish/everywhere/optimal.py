@@ -196,6 +196,7 @@ def _better_of(
     build = replace(
         other.build,
         seconds=built.build.seconds,
+        stopped=built.build.stopped,
         other_loss_km=ours,
         lower_bound_km=bound if same else None,
         gap=relative_gap(theirs, bound) if same and bound is not None else None,
