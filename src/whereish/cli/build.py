@@ -29,7 +29,7 @@ from whereish.limits import MEMORY_GB
 from whereish.places import as_number
 from whereish.plotting import draw_mechanism, picture_kind
 from whereish.solvers import FORMS
-from whereish.spec import EVERYWHERE, BuildSpec
+from whereish.spec import EVERYWHERE, PLACES, BuildSpec
 from whereish.strict_json import read_json
 
 _LONG = 20.0  # seconds: what takes longer is announced
@@ -83,14 +83,16 @@ def build(
 ) -> None:
     """Build the private mechanism with the least quality loss.
 
-    Ctrl-C stops the search and writes the best mechanism so far (exit code 130); a second Ctrl-C
-    leaves without a file. A flag replaces the field of that name in a recipe; a flag without such
-    a field is refused.
+    Ctrl-C writes the best mechanism so far (exit code 130); a second one leaves without a file. A
+    flag replaces the field of that name in a recipe; one without a field is refused.
     """
     watch, flags = Watch(), opt.given_flags(context)
     document = spec_document(profile)
     if document is None:
         options = opt.read_options(flags)  # before anything is read or said
+    guarantee = PLACES if document is None else document.get("guarantee", PLACES)
+    if cluster is not None and EVERYWHERE in (guarantee, everywhere and EVERYWHERE):
+        raise InputError("--cluster must be left out with --everywhere: one machine builds it")
     as_number("memory-limit", memory_limit, unit="GB")
     check_writable(output)
     if picture is not None:
@@ -182,6 +184,8 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
     before = BuildSpec.from_document(document)
     if "everywhere" in flags or before.guarantee == EVERYWHERE:
         opt.check_everywhere_flags(flags)
+    if "vertices" in flags and "everywhere" not in flags and before.guarantee != EVERYWHERE:
+        raise InputError("--vertices must go with --everywhere")
     made = before.changed(**{field: value for field, (_, value) in changes.items()})
     opt.check_search_flags(flags, made.method)
     for field, (flag, _) in changes.items():
