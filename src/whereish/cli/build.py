@@ -23,11 +23,11 @@ from whereish.cli.prior import blur_in_words, judge_blur, public_prior, say_what
 from whereish.cli.reading import read_points, read_who
 from whereish.cli.words import level_in_words
 from whereish.errors import InputError, described
-from whereish.everywhere import Everywhere
+from whereish.everywhere import Everywhere, visits_in
 from whereish.files import check_writable
 from whereish.limits import MEMORY_GB
 from whereish.places import as_number
-from whereish.plotting import draw_mechanism, picture_kind
+from whereish.plotting import draw_everywhere, draw_mechanism, picture_kind
 from whereish.solvers import FORMS
 from whereish.spec import EVERYWHERE, PLACES, BuildSpec
 from whereish.strict_json import read_json
@@ -111,10 +111,10 @@ def build(
         spec = with_flags(document, flags)
         who = wh.Profile(spec.places, spec.prior)
     if spec.guarantee == EVERYWHERE:
-        found, facts = _build_everywhere(spec, output, memory_limit)
+        found, facts = _build_everywhere(spec, output, memory_limit, picture)
         facts |= watch.say(found)
         if as_json:
-            emit({**facts, "output": str(output), "picture": None})
+            emit({**facts, "output": str(output), "picture": picture and str(picture)})
         if found.build.stopped == "asked":
             raise typer.Exit(EXIT_INTERRUPTED)
         return
@@ -198,7 +198,7 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
 
 
 def _build_everywhere(
-    spec: BuildSpec, output: Path, memory_limit_gb: float
+    spec: BuildSpec, output: Path, memory_limit_gb: float, picture: Path | None
 ) -> tuple[Everywhere, dict[str, Any]]:
     """Build a mechanism for all points, write it and say what it promises; return its facts too."""
     say_points(spec.places)
@@ -216,8 +216,8 @@ def _build_everywhere(
             progress=lambda now: tell(*solve_progress(now, spec.tolerance)),
         )  # fmt: skip
     wh.save_mechanism(output, mechanism, spec.kept_prior)
-    loss = spec.loss_of(mechanism)
-    say_everywhere(mechanism, loss)
+    facts = build_facts(mechanism, spec.places, spec.prior)
+    say_everywhere(mechanism, facts)
     if spec.keep_prior:
         say("Careful: the file holds the points that you visit. Do not pass it on.")
     else:
@@ -226,8 +226,13 @@ def _build_everywhere(
             "without them in it. Pass on reports, not the file. See docs/limitations.md."
         )
     kept = "with the points, readable by you only" if spec.keep_prior else "without the points"
-    say(f"Wrote {output} ({kept}).")
-    return mechanism, build_facts(mechanism, spec.places, loss)
+    wrote = f"Wrote {output} ({kept})"
+    if picture is not None:
+        draw_everywhere(mechanism, visits_in(mechanism, spec.places, spec.prior), picture)
+        say(f"{wrote} and {picture}.")
+    else:
+        say(f"{wrote}. Next: whereish audit {output}")
+    return mechanism, facts
 
 
 def _search(spec: BuildSpec, memory_limit_gb: float, cluster: str | None) -> wh.Mechanism:

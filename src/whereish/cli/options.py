@@ -27,7 +27,6 @@ _FLAGS = {"time_limit_s": "time_limit", "form": "formulation", "guarantee": "eve
 _NOT_EVERYWHERE = {
     "blur_with": "its lattice follows the points, which a blur does not hide",
     "how_far": "its lower bounds are always computed",
-    "picture": "whereish plot draws it",
 }
 
 
