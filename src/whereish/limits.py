@@ -22,6 +22,10 @@ MOST_PLACES = 10_000  # a mechanism file of more takes gigabytes to read
 DILATION = 1.0  # exact: all pairs
 SMALLEST_DILATION, LARGEST_DILATION = 1.0, 1e6  # above, a spanner is a tree at any rate
 
+# ---- Lattice of a mechanism for all points -----------------------------------------------------
+VERTICES = 600  # some seconds, and a few per cent from the loss of the finest lattice
+LEAST_VERTICES, MOST_VERTICES = 4, 10_000  # more take hours
+
 # ---- Accuracy: relative gap between the loss and the lower bound -------------------------------
 TOLERANCE = 1e-6
 SMALLEST_TOLERANCE, LARGEST_TOLERANCE = 1e-12, 1.0  # below, rounding decides

@@ -16,6 +16,16 @@ from pydantic import ConfigDict, Field, model_validator
 
 from whereish import limits
 from whereish.errors import InputError, SolveError
+from whereish.everywhere import (
+    AnyMechanism,
+    Everywhere,
+    check_points,
+    expected_loss,
+    optimal_everywhere,
+    plan_everywhere,
+)
+from whereish.everywhere.search import OUTPUTS
+from whereish.measures import quality_loss
 from whereish.mechanisms import MECHANISMS, Mechanism, Plan, Request, method_names
 from whereish.mechanisms.plan import plan
 from whereish.places import Array, Places, documents, named_metric
@@ -55,6 +65,18 @@ _PLACES = Reader(
 _PRIOR = Reader(lambda field, value, _: documents.read_prior(field, value), documents.prior_schema)
 
 
+PLACES, EVERYWHERE = GUARANTEES = ("places", "everywhere")
+# Fields that a mechanism for all points cannot follow, and why. Their defaults are fine.
+NOT_EVERYWHERE = {
+    "dilation": "a lattice has no spanner",
+    "solver": "its conic program has one solver",
+    "form": "its conic program has one solver",
+    "prior_blur": "its lattice follows the points, which a blur does not hide",
+    "privacy_metric": "it is private by Euclidean distance",
+    "quality_metric": "its outputs are chosen by Euclidean distance",
+}
+
+
 class BuildOptions(Validated):
     """How to build a mechanism, for any person. See `BuildSpec`."""
 
@@ -63,6 +85,26 @@ class BuildOptions(Validated):
         _within(limits.SMALLEST_EPSILON, limits.LARGEST_EPSILON),
         _about("Privacy level: ln(2) / 0.65 means twice as likely, at most, at 650 m."),
     ]
+    guarantee: Annotated[
+        str,
+        one_of(
+            lambda: GUARANTEES,
+            lambda: (
+                "Between which points the guarantee holds. places: between the places, and a "
+                "device moves its location to the nearest one. everywhere: between any two points "
+                "of the plane; places and prior are the points that the person visits, and how "
+                "often."
+            ),
+        ),
+    ] = PLACES
+    vertices: Annotated[
+        int | None,
+        _within(limits.LEAST_VERTICES, limits.MOST_VERTICES),
+        _about(
+            f"The most vertices of the lattice; {limits.VERTICES} if null. More lose less and "
+            "take longer. With guarantee everywhere."
+        ),
+    ] = None
     dilation: Annotated[
         float,
         _within(limits.SMALLEST_DILATION, limits.LARGEST_DILATION),
@@ -116,7 +158,27 @@ class BuildOptions(Validated):
         ):  # fmt: skip
             if broken:
                 raise InputError(f"{field} {words}", field)
+        if self.guarantee == EVERYWHERE:
+            self._agree_everywhere()
+        elif self.vertices is not None:
+            raise InputError("vertices must go with guarantee everywhere", "vertices")
         return self
+
+    def _agree_everywhere(self) -> None:
+        """Refuse what a mechanism for all points cannot follow."""
+        fields = type(self).model_fields
+        for name, why in NOT_EVERYWHERE.items():
+            if name in fields and getattr(self, name) != fields[name].default:
+                raise InputError(f"{name} must be left out with guarantee everywhere: {why}", name)
+        if not MECHANISMS[self.method].is_planned:
+            raise InputError(
+                "method must be exact, closed-form or auto with guarantee everywhere", "method"
+            )
+        if self.method == "closed-form" and self.vertices is not None:
+            raise InputError(
+                "vertices must be left out with method closed-form, which has no lattice",
+                "vertices",
+            )
 
     def for_person(self, places: Places, prior: Array) -> BuildSpec:
         """Return the description of a build with these options for one person."""
@@ -193,6 +255,8 @@ class BuildSpec(BuildOptions):
         for field in MECHANISMS[self.method].refuses:
             if getattr(self, field) is not None:
                 raise InputError(f"{field} must be left out with {self.method}", field)
+        if self.guarantee == EVERYWHERE:
+            check_points(self.places)
         return self
 
     @classmethod
@@ -223,6 +287,13 @@ class BuildSpec(BuildOptions):
         return blur_prior(self.prior, self.prior_blur, self.blur_with)
 
     @property
+    def kept_prior(self) -> Any:
+        """What its file keeps of the person: the prior, or points and weights; None for nothing."""
+        if not self.keep_prior:
+            return None
+        return (self.places, self.prior) if self.guarantee == EVERYWHERE else self.prior
+
+    @property
     def quality(self) -> Array | None:
         """What loss is measured by, inputs by outputs; None for the distance in the plane."""
         metric = self._distances("quality_metric")
@@ -230,7 +301,9 @@ class BuildSpec(BuildOptions):
 
     @property
     def reports(self) -> int:
-        """How many places may be reported."""
+        """How many places may be reported; if they are yet to be chosen, about how many."""
+        if self.guarantee == EVERYWHERE and self.outputs is None:
+            return OUTPUTS
         return len(self.places) if self.outputs is None else len(self.outputs)
 
     def plan(self, memory_limit_gb: float = limits.MEMORY_GB) -> Plan:
@@ -241,6 +314,8 @@ class BuildSpec(BuildOptions):
         InputError
             If it does not fit into the memory: the message says what would.
         """
+        if self.guarantee == EVERYWHERE:
+            return self._plan_everywhere(memory_limit_gb)
         n = len(self.places)
         edges = expected_edges(n, self.dilation, straight=self.privacy_metric is None)
         method = self.method if MECHANISMS[self.method].is_planned else "closed-form"
@@ -265,9 +340,19 @@ class BuildSpec(BuildOptions):
         memory_limit_gb: float = limits.MEMORY_GB,
         announce: Callable[[Plan], object] | None = None,
         progress: Callable[[Progress], object] | None = None,
+        stage: Callable[[str], object] | None = None,
         cluster: str | None = None,
-    ) -> Mechanism:
-        """Build the mechanism: the same one, wherever the description came from."""
+    ) -> Any:
+        """Build the mechanism: the same one, wherever the description came from.
+
+        A `Mechanism`; if the guarantee is everywhere, an `EverywhereMechanism` or a
+        `PlanarLaplaceEverywhere`, whichever loses less.
+        ``stage`` is called with what is done next, in words, if the guarantee is everywhere.
+        """
+        if self.guarantee == EVERYWHERE:
+            if cluster is not None:
+                raise InputError("cluster must be left out with guarantee everywhere", "cluster")
+            return self._build_everywhere(memory_limit_gb, announce, progress, stage)
         entry = MECHANISMS[self.method]
         make = entry.for_epsilon
         if cluster is not None and not entry.is_planned:
@@ -280,6 +365,40 @@ class BuildSpec(BuildOptions):
                 self._distances("privacy_metric"), self._distances("quality_metric"), self.outputs,
                 announce, progress, cluster,
             )
+        )  # fmt: skip
+
+    def loss_of(self, mechanism: AnyMechanism) -> float:
+        """Return the expected quality loss of a mechanism for this person, in km."""
+        if isinstance(mechanism, Mechanism):
+            return quality_loss(mechanism, self.prior, self.quality)
+        return expected_loss(mechanism, self.places, self.prior, normalise=True)
+
+    def _plan_everywhere(self, memory_limit_gb: float) -> Plan:
+        most, reports = self.vertices or limits.VERTICES, self.outputs and len(self.outputs)
+        try:
+            return plan_everywhere(
+                self.method, len(self.places), most, reports, self.time_limit_s, memory_limit_gb
+            )
+        except SolveError as wrong:
+            raise InputError(f"vertices must fit into the memory: {wrong}", "vertices") from None
+
+    def _build_everywhere(
+        self,
+        memory_limit_gb: float,
+        announce: Callable[[Plan], object] | None,
+        progress: Callable[[Progress], object] | None,
+        stage: Callable[[str], object] | None,
+    ) -> Everywhere:
+        planned = self._plan_everywhere(memory_limit_gb)
+        if announce is not None:
+            announce(planned)
+        return optimal_everywhere(
+            self.places, self.prior, self.epsilon_per_km,
+            vertices=self.vertices or limits.VERTICES,
+            outputs=None if self.outputs is None else self.places.subset(list(self.outputs)),
+            method="planar-laplace" if planned.method == "closed-form" else "auto",
+            tolerance=self.tolerance, time_limit_s=self.time_limit_s, progress=progress,
+            stage=stage, memory_limit_gb=memory_limit_gb, normalise=True,
         )  # fmt: skip
 
     def _distances(self, field: str) -> Array | None:

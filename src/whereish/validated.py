@@ -147,6 +147,8 @@ def _first_error(
     value = fields[name]
     if error["type"] == "bool_type":
         return InputError(f"{name} must be true or false, got {kind_of(value)}", name)
+    if error["type"].startswith("int_"):
+        return InputError(f"{name} must be a whole number, got {kind_of(value)}", name)
     if error["type"] == "float_type" and (isinstance(value, bool) or not isinstance(value, int)):
         return InputError(f"{name} must be a number, got {kind_of(value)}", name)
     # Levels and limits are not personal: they may be repeated.

@@ -12,17 +12,24 @@ import typer
 import whereish as wh
 from whereish.cli import options as opt
 from whereish.cli.console import EXIT_INTERRUPTED, command, emit, say, waiting
+from whereish.cli.everywhere_words import (
+    build_facts,
+    everywhere_in_words,
+    say_everywhere,
+    say_points,
+)
 from whereish.cli.presentation import Watch, facts_of, say_mechanism, say_profile, solve_progress
 from whereish.cli.prior import blur_in_words, judge_blur, public_prior, say_what_it_tells
-from whereish.cli.reading import read_who
+from whereish.cli.reading import read_points, read_who
 from whereish.cli.words import level_in_words
 from whereish.errors import InputError, described
+from whereish.everywhere import Everywhere, visits_in
 from whereish.files import check_writable
 from whereish.limits import MEMORY_GB
 from whereish.places import as_number
-from whereish.plotting import draw_mechanism, picture_kind
+from whereish.plotting import draw_everywhere, draw_mechanism, picture_kind
 from whereish.solvers import FORMS
-from whereish.spec import BuildSpec
+from whereish.spec import EVERYWHERE, PLACES, BuildSpec
 from whereish.strict_json import read_json
 
 _LONG = 20.0  # seconds: what takes longer is announced
@@ -34,13 +41,15 @@ _RUN = ("profile", "output", "picture", "as_json", "memory_limit", "how_far", "c
 def build(
     context: typer.Context,
     profile: Path = opt.argument(
-        "PROFILE|RECIPE", "Profile (CSV, JSON, Parquet, GeoJSON) or JSON recipe."
+        "PROFILE|RECIPE", "Profile, JSON recipe, or (--everywhere) traces."
     ),
     output: Path = opt.output_option("The .whereish file to write."),
     epsilon: float | None = opt.EPSILON,
     ratio: float | None = opt.RATIO,
     within: str | None = opt.WITHIN,
     method: str = opt.METHOD,
+    everywhere: bool = opt.EVERYWHERE,
+    vertices: int | None = opt.VERTICES,
     dilation: float = opt.DILATION,
     solver: str = opt.SOLVER,
     formulation: str | None = opt.option(
@@ -74,14 +83,16 @@ def build(
 ) -> None:
     """Build the private mechanism with the least quality loss.
 
-    Ctrl-C stops the search and writes the best mechanism so far (exit code 130); a second Ctrl-C
-    leaves without a file. A flag replaces the field of that name in a recipe; a flag without such
-    a field is refused.
+    Ctrl-C writes the best mechanism so far (exit code 130); a second one leaves without a file. A
+    flag replaces the field of that name in a recipe; one without a field is refused.
     """
     watch, flags = Watch(), opt.given_flags(context)
     document = spec_document(profile)
     if document is None:
         options = opt.read_options(flags)  # before anything is read or said
+    guarantee = PLACES if document is None else document.get("guarantee", PLACES)
+    if cluster is not None and EVERYWHERE in (guarantee, everywhere and EVERYWHERE):
+        raise InputError("--cluster must be left out with --everywhere: one machine builds it")
     as_number("memory-limit", memory_limit, unit="GB")
     check_writable(output)
     if picture is not None:
@@ -89,13 +100,24 @@ def build(
     if output.exists() and profile.exists() and output.samefile(profile):
         source = "profile" if document is None else "recipe"
         raise InputError(f"output must not be the {source} itself, got {output} for both")
-    if document is None:
+    if document is None and options.guarantee == EVERYWHERE:
+        who = read_points(profile, normalise=normalise, user=user)
+        spec = options.for_person(who.places, who.prior)
+    elif document is None:
         who = read_who(profile, normalise=normalise, user=user)
         public = public_prior(blur_with, who, normalise)
         spec = options.for_person(who.places, who.prior).changed(blur_with=public)
     else:
         spec = with_flags(document, flags)
         who = wh.Profile(spec.places, spec.prior)
+    if spec.guarantee == EVERYWHERE:
+        found, facts = _build_everywhere(spec, output, memory_limit, picture)
+        facts |= watch.say(found)
+        if as_json:
+            emit({**facts, "output": str(output), "picture": picture and str(picture)})
+        if found.build.stopped == "asked":
+            raise typer.Exit(EXIT_INTERRUPTED)
+        return
     say_profile(who)
     say(level_in_words(spec.epsilon_per_km))
 
@@ -160,6 +182,10 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
     if "blur_with" in flags:
         changes["blur_with"] = "--blur-with", None
     before = BuildSpec.from_document(document)
+    if "everywhere" in flags or before.guarantee == EVERYWHERE:
+        opt.check_everywhere_flags(flags)
+    if "vertices" in flags and "everywhere" not in flags and before.guarantee != EVERYWHERE:
+        raise InputError("--vertices must go with --everywhere")
     made = before.changed(**{field: value for field, (_, value) in changes.items()})
     opt.check_search_flags(flags, made.method)
     for field, (flag, _) in changes.items():
@@ -169,6 +195,44 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
     if "blur_with" in flags and not made.prior_blur:
         raise InputError("--blur-with must go with a blur: give --prior-blur SHARE, from 0 to 1")
     return made
+
+
+def _build_everywhere(
+    spec: BuildSpec, output: Path, memory_limit_gb: float, picture: Path | None
+) -> tuple[Everywhere, dict[str, Any]]:
+    """Build a mechanism for all points, write it and say what it promises; return its facts too."""
+    say_points(spec.places)
+    say(everywhere_in_words(spec.epsilon_per_km))
+
+    def announce(plan: wh.Plan) -> None:
+        if plan.method == "closed-form":
+            say(f"planar Laplace with the best remap: {plan.why}")
+        elif plan.seconds > _LONG:
+            say(f"{plan.why}; Ctrl-C or --time-limit stops it with the best mechanism so far")
+
+    with waiting(f"solving for {len(spec.places):,} points") as tell:
+        mechanism = spec.build(
+            memory_limit_gb=memory_limit_gb, announce=announce, stage=tell,
+            progress=lambda now: tell(*solve_progress(now, spec.tolerance)),
+        )  # fmt: skip
+    wh.save_mechanism(output, mechanism, spec.kept_prior)
+    facts = build_facts(mechanism, spec.places, spec.prior)
+    say_everywhere(mechanism, facts)
+    if spec.keep_prior:
+        say("Careful: the file holds the points that you visit. Do not pass it on.")
+    else:
+        say(
+            "Careful: much about the points that you visit can be read from this file, even "
+            "without them in it. Pass on reports, not the file. See docs/limitations.md."
+        )
+    kept = "with the points, readable by you only" if spec.keep_prior else "without the points"
+    wrote = f"Wrote {output} ({kept})"
+    if picture is not None:
+        draw_everywhere(mechanism, visits_in(mechanism, spec.places, spec.prior), picture)
+        say(f"{wrote} and {picture}.")
+    else:
+        say(f"{wrote}. Next: whereish audit {output}")
+    return mechanism, facts
 
 
 def _search(spec: BuildSpec, memory_limit_gb: float, cluster: str | None) -> wh.Mechanism:
@@ -184,7 +248,8 @@ def _search(spec: BuildSpec, memory_limit_gb: float, cluster: str | None) -> wh.
             say(f"{plan.why}; Ctrl-C or --time-limit stops it with the best mechanism so far")
 
     with waiting(f"solving for {len(spec.places):,} places") as tell:
-        return spec.build(
+        made: wh.Mechanism = spec.build(
             memory_limit_gb=memory_limit_gb, announce=announce, cluster=cluster,
             progress=lambda now: tell(*solve_progress(now, spec.tolerance)),
         )  # fmt: skip
+        return made

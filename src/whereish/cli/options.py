@@ -22,7 +22,12 @@ _PRIVACY = "Privacy level"
 _LEVEL = ("epsilon", "ratio", "within")
 _SEARCH = ("dilation", "solver", "formulation", "tolerance")
 # Fields of a build whose flag has another name: without the unit, or a better word.
-_FLAGS = {"time_limit_s": "time_limit", "form": "formulation"}
+_FLAGS = {"time_limit_s": "time_limit", "form": "formulation", "guarantee": "everywhere"}
+# Flags that are no fields of a build and do not go with --everywhere, and why.
+_NOT_EVERYWHERE = {
+    "blur_with": "its lattice follows the points, which a blur does not hide",
+    "how_far": "its lower bounds are always computed",
+}
 
 
 def option(
@@ -100,6 +105,10 @@ EPSILON = option(None, "Epsilon per km, like 1.07.", _PRIVACY)
 RATIO = option(None, "In words: reports at most this many times likelier", _PRIVACY)
 WITHIN = option(None, "between two places this far apart, like 650m.", _PRIVACY, "LENGTH")
 METHOD = option("exact", "{names}.", BUILT, "NAME", choices=method_names)
+EVERYWHERE = flag("--everywhere", "Private between any two points, not only places.", BUILT)
+VERTICES = option(
+    None, f"With --everywhere: lattice size ({limits.VERTICES}). More lose less.", BUILT
+)
 DILATION = option(limits.DILATION, "Above 1: fewer constraints, more loss.", BUILT)
 SOLVER = option(
     "auto", "auto, structured, or highs- or glpk- with ipm, dual-simplex or primal-simplex.", BUILT,
@@ -153,6 +162,8 @@ def flag_fields(flags: dict[str, Any]) -> dict[str, tuple[str, Any]]:
         flag = _FLAGS.get(field, field)
         if flag in flags and field != "blur_with":
             found[field] = written(flag), flags[flag]
+    if "guarantee" in found:
+        found["guarantee"] = written("everywhere"), "everywhere"
     return found
 
 
@@ -166,6 +177,10 @@ def read_options(flags: dict[str, Any]) -> BuildOptions:
     """
     from whereish.spec import BuildOptions
 
+    if "everywhere" in flags:
+        check_everywhere_flags(flags)
+    elif "vertices" in flags:
+        raise InputError("--vertices must go with --everywhere")
     if not any(name in flags for name in _LEVEL):
         privacy_level(None, None, None)  # says what is needed
     options = BuildOptions(**{name: value for name, (_, value) in flag_fields(flags).items()})
@@ -182,6 +197,19 @@ def check_search_flags(flags: dict[str, Any], method: str) -> None:
             raise InputError(
                 f"{written(name)} must be left out with method {method}, which needs no solver"
             )
+
+
+def check_everywhere_flags(flags: dict[str, Any]) -> None:
+    """Refuse flags that a mechanism for all points cannot follow.
+
+    A cluster builds the mechanisms of many people, but not one of them: see ``cli/build.py``.
+    """
+    from whereish.spec import NOT_EVERYWHERE
+
+    refused = {_FLAGS.get(field, field): why for field, why in NOT_EVERYWHERE.items()}
+    for name, why in (refused | _NOT_EVERYWHERE).items():
+        if name in flags:
+            raise InputError(f"{written(name)} must be left out with --everywhere: {why}")
 
 
 def is_field(flag: str) -> bool:

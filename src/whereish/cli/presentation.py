@@ -20,7 +20,7 @@ from whereish.units import km
 _FAR_OFF = 1e-3
 _PROVED = 1e-4
 _WORTH_SAYING_S = 2.0
-_STOPPED = {"time": "at the time limit", "asked": "by you"}
+STOPPED = {"time": "at the time limit", "asked": "by you"}
 
 
 def comparison_table(rows: list[Row]) -> Table:
@@ -39,7 +39,8 @@ def comparison_table(rows: list[Row]) -> Table:
     return table
 
 
-def _extent(value: float) -> str:
+def extent(value: float) -> str:
+    """Format the width or height of an area, in km."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -95,7 +96,7 @@ class Watch:
     def __init__(self) -> None:
         self._start = time.perf_counter()
 
-    def say(self, mechanism: wh.Mechanism) -> dict[str, float]:
+    def say(self, mechanism: AnyMechanism) -> dict[str, float]:
         """Say it if it was long; return it for JSON."""
         waited = time.perf_counter() - self._start
         if waited - (mechanism.build.seconds or 0.0) >= _WORTH_SAYING_S:
@@ -107,7 +108,7 @@ class Watch:
 def say_profile(who: wh.Profile) -> None:
     """Say how many places there are and how large the area is."""
     width, height = np.ptp(who.places.xy, axis=0)
-    say(f"{len(who.places):,} places within {_extent(width)} x {_extent(height)} km")
+    say(f"{len(who.places):,} places within {extent(width)} x {extent(height)} km")
     off = who.places.projection_error
     if off > _FAR_OFF:
         say(f"Careful: the places are too far apart for a flat map: distances are {off:.0%} off")
@@ -127,7 +128,7 @@ def say_mechanism(mechanism: AnyMechanism, facts: dict[str, Any]) -> None:
         say(f"  note          {note}")
     say(f"  privacy       {_privacy(mechanism)}")
     if built.stopped is not None:
-        why = _STOPPED.get(built.stopped, "early")
+        why = STOPPED.get(built.stopped, "early")
         say(f"  stopped       {why}, with the best mechanism so far; its privacy is complete")
     if (words := _optimum(built)) is not None:
         say(f"  optimum       {words}")

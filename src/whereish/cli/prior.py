@@ -36,14 +36,16 @@ def public_prior(blur_with: str | None, who: wh.Profile, normalise: bool) -> Arr
 def load_with_prior(path: Path, other: Path | None, normalise: bool) -> tuple[AnyMechanism, Any]:
     """Read a mechanism with the prior of a profile, or the one in the file, where there is one.
 
-    The prior of a mechanism with a guarantee for every point is `Visits`: the places of the profile
-    may be any.
+    The prior of a mechanism with a guarantee for every point is `Visits`: the visited points of the
+    profile or, if it has none, its places, which may be any.
     """
     mechanism, prior = wh.load_mechanism(path)
     if other is None:
         return mechanism, prior
     who = read_who(other, normalise=normalise)
     if isinstance(mechanism, Everywhere):
+        if who.visited is not None:
+            who = who.as_points
         return mechanism, visits_in(mechanism, who.places, who.prior)
     if not who.places.same_as(mechanism.inputs):
         raise InputError(f"prior {other} must have the places of {path}, in the same order")

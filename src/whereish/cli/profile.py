@@ -12,7 +12,7 @@ from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AS_JSON, argument, flag, given_flags, option, output_option
 from whereish.cli.profile_groups import group_profiles, group_visits
 from whereish.cli.profile_options import Area, Counting, Group, check_on, check_places, columns_of
-from whereish.cli.profile_words import Reading, say_group, say_person
+from whereish.cli.profile_words import Reading, say_group, say_person, say_visited
 from whereish.errors import InputError
 from whereish.profiles import (
     ALL_DAY,
@@ -113,10 +113,11 @@ def profile(
             made = wh.personal_profile(
                 found, places, period=when.hours, window_days=window or None,
                 regions=where.regions, cell_km=where.cell_km, radius_km=where.radius_km,
-                smooth=smooth, on=known, **how,
+                smooth=smooth, on=known, points=True, **how,
             )  # fmt: skip
             reading.done(made.funnel)
             facts = say_person(made, on is not None)
+            facts["visited_points"] = say_visited(made.profile)
             wh.write_profile(output, made.profile)
         else:
             visits = group_visits(found, where, how)

@@ -110,6 +110,16 @@ def say_person(made: PersonalProfile, on_places: bool) -> dict[str, Any]:
     }
 
 
+def say_visited(profile: wh.Profile) -> int:
+    """Say how many visited points a profile holds, and return their number."""
+    count = 0 if profile.visited is None else len(profile.visited.places)
+    if count:
+        say(
+            f"{_number(count, 'visited point')} beside the places, for whereish build --everywhere."
+        )
+    return count
+
+
 def say_steps(steps: Iterable[Step]) -> None:
     """Say how many people and points each step left."""
     for step in steps:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import whereish as wh
+from whereish.cli.profile_words import Reading
 from whereish.errors import InputError
+from whereish.traces import cache_folder, hold
 
 _HEAD = 1 << 16
 
@@ -30,6 +33,42 @@ def read_who(path: Path, *, normalise: bool = False, user: str | None = None) ->
             f"{path} holds traces ({kind}), not a profile, which is places with a prior. Make one "
             f"first: whereish profile {shlex.quote(str(path))}{more} -o me.csv; then take me.csv"
         ) from None
+
+
+def read_points(path: Path, *, normalise: bool = False, user: str | None = None) -> wh.Profile:
+    """Read the visited points of a profile, or of traces, as places with a prior.
+
+    Raises
+    ------
+    InputError
+        If it is neither; for a profile without visited points, with what to do.
+    """
+    try:
+        who = wh.read_profile(path, normalise=normalise, user=user)
+    except InputError:
+        if _kind_of_traces(path) is None:
+            raise
+        return _points_of_traces(path, user)
+    if who.visited is None:
+        more = "" if user is None else f" --user {shlex.quote(user)}"
+        raise InputError(
+            f"profile {path} must hold visited points for --everywhere, and it holds places only. "
+            f"Make it again: whereish profile TRACES{more} -o {shlex.quote(str(path))}; or build "
+            "from the traces themselves"
+        )
+    return who.as_points
+
+
+def _points_of_traces(path: Path, user: str | None) -> wh.Profile:
+    """Read traces, as `whereish profile` does without flags."""
+    found = wh.open_traces(path, users=None if user is None else [user])
+    if user is None and not found.tells_people:
+        found = replace(found, person="me")
+    found = hold(found)
+    with Reading(found) as reading:
+        made = wh.personal_profile(found, points=True, progress=reading, cache=cache_folder())
+        reading.done(made.funnel)
+    return made.profile.as_points
 
 
 def _kind_of_traces(path: Path) -> str | None:

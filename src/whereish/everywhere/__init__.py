@@ -5,8 +5,9 @@ from whereish.everywhere.build import EverywhereBuild
 from whereish.everywhere.loss import expected_loss, loss_of, visits_in
 from whereish.everywhere.mechanism import EverywhereMechanism
 from whereish.everywhere.optimal import METHODS, optimal_everywhere
+from whereish.everywhere.plan import plan_everywhere
 from whereish.everywhere.planar_laplace import PlanarLaplaceEverywhere, planar_laplace_everywhere
-from whereish.everywhere.points import Visits, clustered
+from whereish.everywhere.points import Visits, check_points, clustered
 from whereish.everywhere.proof import VisitedProof
 from whereish.everywhere.tightest import TightestEverywhere, tightest_epsilon_everywhere
 from whereish.everywhere.visited import at_visited_points
@@ -27,10 +28,12 @@ __all__ = [
     "VisitedProof",
     "Visits",
     "at_visited_points",
+    "check_points",
     "clustered",
     "expected_loss",
     "loss_of",
     "optimal_everywhere",
+    "plan_everywhere",
     "planar_laplace_everywhere",
     "proved_bound",
     "tightest_epsilon_everywhere",

@@ -23,8 +23,8 @@ from whereish.everywhere.planar_laplace import (
     planar_laplace_for,
 )
 from whereish.everywhere.points import QualityMetric, as_visits
-from whereish.everywhere.search import Found, Task, check_memory, search
-from whereish.limits import MEMORY_GB
+from whereish.everywhere.search import OUTPUTS, Found, Task, check_memory, search
+from whereish.limits import LEAST_VERTICES, MEMORY_GB, VERTICES
 from whereish.measures import relative_gap
 from whereish.places import Places, as_epsilon, as_number, as_whole
 from whereish.release import release_lattice
@@ -40,7 +40,7 @@ def optimal_everywhere(
     weights: ArrayLike | None,
     epsilon: float,
     *,
-    vertices: int = 600,
+    vertices: int = VERTICES,
     lattice: Any = None,
     outputs: Places | None = None,
     quality_metric: QualityMetric | None = None,
@@ -48,6 +48,7 @@ def optimal_everywhere(
     tolerance: float = EVERYWHERE_TOLERANCE,
     time_limit_s: float | None = None,
     progress: Callable[[Progress], object] | None = None,
+    stage: Callable[[str], object] | None = None,
     memory_limit_gb: float = MEMORY_GB,
     normalise: bool = False,
 ) -> EverywhereMechanism | PlanarLaplaceEverywhere:
@@ -86,6 +87,8 @@ def optimal_everywhere(
         The time limit of the search in seconds. The best mechanism so far is returned.
     progress
         Called at every iteration of the last stage; the search ends if it returns False.
+    stage
+        Called when a stage begins, with its name in words.
     memory_limit_gb
         The memory of the search in GB.
     normalise
@@ -111,7 +114,7 @@ def optimal_everywhere(
     visits = as_visits(points, weights, normalise)
     level = as_epsilon(epsilon)
     check_quality(quality_metric)
-    most = as_whole("vertices", vertices, 4)
+    most = as_whole("vertices", vertices, LEAST_VERTICES)
     given = None if lattice is None else as_lattice(lattice)
     if given is not None and visits.plane is not None:
         check_near(given.vertices, "lattice")
@@ -119,18 +122,22 @@ def optimal_everywhere(
     as_number("tolerance", tolerance)
     as_number("memory_limit_gb", memory_limit_gb, unit="GB")
     clock = Deadline(None if time_limit_s is None else as_number("time_limit_s", time_limit_s))
-    if progress is not None and not callable(progress):
-        raise InputError(f"progress must be a function, got {type(progress).__name__}")
+    for name, function in (("progress", progress), ("stage", stage)):
+        if function is not None and not callable(function):
+            raise InputError(f"{name} must be a function, got {type(function).__name__}")
+    tell = (lambda words: None) if stage is None else stage
     other = None
     if method != "lattice":
+        tell("planar Laplace with the best remap")
         other = planar_laplace_for(visits, level, places, quality_metric)
         if method == "planar-laplace":
             return other
     task = Task(
         visits, level, most, given, None if places is None else places.xy, quality_metric,
-        tolerance, clock, progress,
+        tolerance, clock, progress, tell,
     )  # fmt: skip
-    check_memory(most if given is None else len(given), task.outputs, memory_limit_gb)
+    columns = OUTPUTS if places is None else len(places)
+    check_memory(most if given is None else len(given), columns, memory_limit_gb)
     built = _released(search(task), task, places, start)
     return built if other is None else _better_of(built, other)
 
@@ -148,7 +155,10 @@ def _released(found: Found, task: Task, places: Places | None, start: float) -> 
     loss = loss_of(mechanism, visits, task.metric)
     left = task.clock.seconds
     limit = None if left is None else _BOUND_SHARE * left
-    bound, proof = visited_bound(visits, level, places, task.metric, limit)
+    bound = proof = None
+    if solution.stopped != "asked":  # who has pressed Ctrl-C does not wait for it
+        task.stage("lower bound on the visited points")
+        bound, proof = visited_bound(visits, level, places, task.metric, limit)
     n, m = mechanism.counts.shape
     build = EverywhereBuild(
         "optimal-everywhere",
@@ -186,6 +196,7 @@ def _better_of(
     build = replace(
         other.build,
         seconds=built.build.seconds,
+        stopped=built.build.stopped,
         other_loss_km=ours,
         lower_bound_km=bound if same else None,
         gap=relative_gap(theirs, bound) if same and bound is not None else None,

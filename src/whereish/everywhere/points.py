@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from whereish.errors import InputError
 from whereish.places import Array, LocalPlane, Places, as_loss, as_numbers, as_prior, normalised
 from whereish.places.lattice import FURTHEST_LATTICE_KM
+from whereish.places.points import FURTHEST_KM
 
 MOST_POINTS = 1_000_000
 _WEISZFELD = 60  # steps of the iteration for a geometric median
@@ -65,6 +66,18 @@ def as_visits(
     else:
         shares = as_prior(normalised(weights) if normalise else weights, len(xy), "weights")
     return Visits(xy[shares > 0], shares[shares > 0], plane)
+
+
+def check_points(places: Places) -> None:
+    """Raise InputError for visited points that no mechanism for all points can be built for."""
+    most = FURTHEST_LATTICE_KM if places.plane is None else FURTHEST_KM
+    # The corners of the rectangle of the lattice are further away than the points.
+    if not np.hypot(*np.abs(places.xy).max(axis=0)) <= most:
+        raise InputError(
+            f"places must be within {most:g} km of the centre of their plane with guarantee "
+            "everywhere, and one is further away",
+            "places",
+        )
 
 
 def distances(points: Array, outputs: Array) -> Array:

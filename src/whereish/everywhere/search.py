@@ -25,6 +25,7 @@ from whereish.solvers.cones import ConeSolution, solve_cones
 
 # The stages before the last one: vertices, the most candidate outputs, tolerance.
 _STAGES = ((120, 64, 3e-3), (300, 40, 1e-3))
+OUTPUTS = _STAGES[-1][1]  # the most candidates of the last stage
 _USED = 1e-2  # an output below this probability everywhere is no candidate of the next stage
 _APART = 0.02  # outputs closer than this, in units of 1 / eps, are one
 _NEW = 0.3  # new candidates are at least this far from the others, in units of 1 / eps
@@ -55,6 +56,7 @@ class Task:
     tolerance: float
     clock: Deadline
     progress: Callable[[Progress], object] | None = None
+    stage: Callable[[str], object] = lambda words: None
 
 
 def search(task: Task) -> Found:
@@ -67,6 +69,7 @@ def search(task: Task) -> Found:
     stages = _stages(task)
     for k, (vertices, _, tolerance) in enumerate(stages):
         lattice = graded_lattice(importance, vertices)
+        task.stage(f"{len(lattice):,} vertices, to choose outputs and lattice")
         found = _solved(task, lattice, outputs, tolerance)
         if found.solution.stopped in ("time", "asked"):
             if task.lattice is None:
@@ -76,6 +79,7 @@ def search(task: Task) -> Found:
         most = stages[k + 1][1] if k + 1 < len(stages) else 0
         outputs = _next_outputs(task, found, most)
     lattice = graded_lattice(importance, task.vertices) if task.lattice is None else task.lattice
+    task.stage(f"{len(lattice):,} vertices and {len(outputs)} outputs")
     return _solved(task, lattice, outputs, task.tolerance, task.progress)
 
 
@@ -119,9 +123,8 @@ def vertex_costs(task: Task, lattice: Lattice, outputs: Array) -> Array:
     return total
 
 
-def check_memory(vertices: int, outputs: Array | None, limit_gb: float) -> None:
+def check_memory(vertices: int, columns: int, limit_gb: float) -> None:
     """Raise SolveError if the conic program of a lattice does not fit into the memory."""
-    columns = _STAGES[-1][1] if outputs is None else len(outputs)
     needed = memory_gb(vertices, columns)
     if needed > limit_gb:
         fewer = vertices

@@ -24,7 +24,13 @@ from whereish.profiles.personal import (
     profile_from_visits,
     smoothed,
 )
-from whereish.profiles.profile import Backdrop, Profile, blur_prior, check_blur
+from whereish.profiles.profile import (
+    Backdrop,
+    Profile,
+    VisitedPoints,
+    blur_prior,
+    check_blur,
+)
 from whereish.profiles.regions import (
     ELSEWHERE,
     PAPER_CELL_KM,
@@ -58,9 +64,10 @@ __all__ = [
     "ALL_DAY", "COUNTS", "ELSEWHERE", "PAPER_CELL_KM", "PERIODS", "PLACES", "RADIUS_KM", "Backdrop",
     "Cohort", "DegreeTiles", "Districts", "H3Cells", "KnownPlaces", "People", "Person",
     "PersonalProfile", "Portrait", "Profile", "Regions", "SquareCells", "Step", "SyntheticCity",
-    "Visits", "area_cells", "as_cell_km", "as_period", "blur_prior", "busiest_window", "check_blur",
-    "check_profile_file", "check_profiles_target", "check_smooth", "count_visits", "embedded_city",
-    "enough_points", "find_middle", "inside", "nearby", "paper_profiles", "personal_profile",
-    "popular_regions", "portrait", "profile_from_visits", "read_profile", "region_priors",
-    "region_scores", "regions_of", "smoothed", "traces_by_file", "write_profile", "write_profiles",
+    "VisitedPoints", "Visits", "area_cells", "as_cell_km", "as_period", "blur_prior",
+    "busiest_window", "check_blur", "check_profile_file", "check_profiles_target", "check_smooth",
+    "count_visits", "embedded_city", "enough_points", "find_middle", "inside", "nearby",
+    "paper_profiles", "personal_profile", "popular_regions", "portrait", "profile_from_visits",
+    "read_profile", "region_priors", "region_scores", "regions_of", "smoothed", "traces_by_file",
+    "write_profile", "write_profiles",
 ]  # fmt: skip

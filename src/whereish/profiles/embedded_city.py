@@ -8,7 +8,8 @@ from whereish.profiles.cohorts import region_priors
 from whereish.profiles.profile import Backdrop, Profile
 from whereish.profiles.regions import SquareCells
 from whereish.profiles.synthetic_city import SyntheticCity
-from whereish.profiles.visits import ALL_DAY, PERIODS, count_visits
+from whereish.profiles.visited import clustered_points, count_points
+from whereish.profiles.visits import ALL_DAY, PERIODS, CountOptions, count_visits
 
 _SEINE = (
     (48.8350, 2.3850), (48.8400, 2.3730), (48.8447, 2.3652), (48.8500, 2.3600), (48.8523, 2.3535),
@@ -30,7 +31,8 @@ def embedded_city() -> Profile:
     """Return 48 cells of central Paris and the prior of a made-up person who lives there.
 
     The prior is counted from 90 days of the traces of one of the `SyntheticCity`'s people, and
-    skewed, as people's are: the five likeliest cells hold more than half of it.
+    skewed, as people's are: the five likeliest cells hold more than half of it. The visited points
+    are those of the same traces.
 
     >>> embedded_city()
     Profile(48 places)
@@ -39,8 +41,12 @@ def embedded_city() -> Profile:
         south=48.843, west=2.29, north=48.891, east=2.3845, cell_km=(0.87, 0.89)
     )
     town = SyntheticCity(users=1, seed=57, lat=cells.plane.lat, lon=cells.plane.lon)
-    visits = count_visits(town.person(0), cells, town.zone)
+    traces = town.person(0)
+    visits = count_visits(traces, cells, town.zone)
     (priors,) = region_priors(visits, cells.all_ids, {ALL_DAY: PERIODS[ALL_DAY]}).values()
+    how: CountOptions = {"zone": town.zone, "count": None, "progress": None, "cache": None}
+    visited = clustered_points(*count_points(traces, cells.plane, visits, how), within=cells)
     return Profile(
-        cells.places(cells.all_ids), priors[ALL_DAY], backdrop=Backdrop((_SEINE,), _NAMES)
-    )
+        cells.places(cells.all_ids), priors[ALL_DAY], backdrop=Backdrop((_SEINE,), _NAMES),
+        visited=visited,
+    )  # fmt: skip

@@ -27,6 +27,7 @@ from whereish.profiles.regions import (
     SquareCells,
     as_cell_km,
 )
+from whereish.profiles.visited import clustered_points, count_points
 from whereish.profiles.visits import (
     ALL_DAY,
     PERIODS,
@@ -98,6 +99,7 @@ def personal_profile(
     smooth: float = 0.0,
     count: str | None = None,
     on: Profile | None = None,
+    points: bool = False,
     progress: Progress | None = None,
     cache: Path | None = None,
 ) -> PersonalProfile:
@@ -127,6 +129,8 @@ def personal_profile(
         A profile whose places are taken, for another period or other traces on the same places
         (``places``, ``cell_km`` and ``radius_km`` are then not used). Points elsewhere are left
         out.
+    points
+        Keep the visited points as well, as ``profile.visited``: see `whereish.profiles.visited`.
 
     Raises
     ------
@@ -157,14 +161,24 @@ def personal_profile(
         visits = busiest_window(visits, window_days)
     if as_period(period) != PERIODS[ALL_DAY]:
         visits = visits.then("in the period", visits.during(period))
+    counting = visits  # of the days and the period that count
     if middle is not None:
         visits = nearby(visits, middle, radius_km)
     if fine is not None:
         visits = _best_size(visits, fine, places)
     if on is not None:
-        return _profile_on(on, visits, smooth)
-    (user,) = visits.users or [""]
-    return profile_from_visits(visits, user, places, smooth=smooth)
+        made = _profile_on(on, visits, smooth)
+    else:
+        (user,) = visits.users or [""]
+        made = profile_from_visits(visits, user, places, smooth=smooth)
+    if not points:
+        return made
+    within = None if middle is not None else visits.regions
+    if middle is None:
+        middle = find_middle(_count_one(traces, DegreeTiles(), how), radius_km)
+    cells, shares = count_points(traces, middle, counting, how)
+    visited = clustered_points(cells, shares, None if within else radius_km, within)
+    return replace(made, profile=replace(made.profile, visited=visited))
 
 
 def profile_from_visits(

@@ -21,6 +21,30 @@ class Backdrop:
 
 
 @dataclass(frozen=True, eq=False)
+class VisitedPoints(Immutable):
+    """Points that a person visits, and how often. Both are personal: repr shows neither.
+
+    Attributes
+    ----------
+    places
+        The points.
+    weights
+        (n,) shares of the time, read-only.
+    """
+
+    places: Places = field(repr=False)
+    weights: Array = field(repr=False)
+
+    def __post_init__(self) -> None:
+        weights = as_prior(self.weights, len(self.places), "weights")
+        object.__setattr__(self, "weights", readonly(weights))
+
+    def __repr__(self) -> str:
+        """Say how many points there are, but not where."""
+        return f"VisitedPoints({len(self.places)} points)"
+
+
+@dataclass(frozen=True, eq=False)
 class Profile(Immutable):
     """Places and a prior over them. Both are personal: repr shows neither.
 
@@ -34,12 +58,16 @@ class Profile(Immutable):
         Shapes (shapely, in degrees) that the places stand for, where known.
     backdrop
         What to draw behind them, where known.
+    visited
+        The points that the person visits, in clusters, where known: for a mechanism with a
+        guarantee for every point.
     """
 
     places: Places = field(repr=False)
     prior: Array = field(repr=False)
     regions: tuple[Any, ...] | None = field(default=None, repr=False)
     backdrop: Backdrop | None = field(default=None, repr=False)
+    visited: VisitedPoints | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         """Say how many places there are, but not where."""
@@ -47,6 +75,24 @@ class Profile(Immutable):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", readonly(as_prior(self.prior, len(self.places))))
+        if self.visited is not None and not isinstance(self.visited, VisitedPoints):
+            raise InputError(f"visited must be VisitedPoints, got {type(self.visited).__name__}")
+
+    @property
+    def as_points(self) -> Profile:
+        """The visited points as places, with their weights as the prior.
+
+        Raises
+        ------
+        InputError
+            If they are not known.
+        """
+        if self.visited is None:
+            raise InputError(
+                "the profile must hold the visited points, and it holds places only: make it again "
+                "from the traces, with this version of whereish profile"
+            )
+        return Profile(self.visited.places, self.visited.weights)
 
 
 def blur_prior(prior: ArrayLike, share: float, public: ArrayLike | None = None) -> Array:

@@ -16,22 +16,25 @@ from whereish.lazy import pl
 from whereish.limits import MOST_PLACES
 from whereish.parquet import check_parquet, reading_parquet
 from whereish.places import Array, Places, normalised
-from whereish.profiles.profile import Profile
+from whereish.profiles.profile import Profile, VisitedPoints
 from whereish.profiles.regions import crosses_date_line
 
 SUFFIXES = ".csv, .json, .geojson or .parquet"
 CELL_COLUMNS = ("width_km", "height_km")
 _COORDINATES = (("x_km", "y_km"), ("lat", "lon"))
-NEEDED = frozenset(("user", "x_km", "y_km", "lat", "lon", "prior", *CELL_COLUMNS))
+VISITED = "visited"
+NEEDED = frozenset(("user", "x_km", "y_km", "lat", "lon", "prior", VISITED, *CELL_COLUMNS))
 
 
 def read_profile(path: str | Path, *, normalise: bool = False, user: str | None = None) -> Profile:
     """Read places and a prior.
 
     A CSV, JSON or Parquet table needs the columns ``x_km, y_km, prior`` or ``lat, lon, prior``;
-    where the places are cells, ``width_km`` and ``height_km`` say how large; other columns are
-    ignored. JSON may be a list of records or a mapping of columns. In GeoJSON every feature is a
-    region of any shape with a property ``prior``; its place is a representative point inside.
+    where the places are cells, ``width_km`` and ``height_km`` say how large. ``visited`` holds the
+    visited points near each place, like ``48.8501 2.3502 0.25; 48.8510 2.3511 0.05``: coordinates
+    as those of the places, then the weight. Other columns are ignored. JSON may be a list of
+    records or a mapping of columns. In GeoJSON every feature is a region of any shape with a
+    property ``prior``; its place is a representative point inside.
 
     Parameters
     ----------
@@ -179,7 +182,7 @@ def from_columns(
         if (sizes != sizes[0]).any() or (sizes <= 0).any():
             raise FormatError("width_km and height_km must be positive and the same in every row")
         places = replace(places, cell_km=(float(sizes[0, 0]), float(sizes[0, 1])))
-    return Profile(places, prior)
+    return Profile(places, prior, visited=_visited(columns.get(VISITED, []), first == "lat"))
 
 
 def _check_count(places: int) -> None:
@@ -197,6 +200,7 @@ def _from_geojson(features: Any, normalise: bool) -> Profile:
     _check_count(len(features))
     regions, priors = [], []
     sizes: list[tuple[Any, ...]] = []
+    seen: list[Any] = []
     for number, feature in enumerate(features):
         try:
             region = shape(feature["geometry"])
@@ -215,14 +219,44 @@ def _from_geojson(features: Any, normalise: bool) -> Profile:
         known = properties if isinstance(properties, dict) else {}
         priors.append(known.get("prior"))
         sizes.append(tuple(known.get(name) for name in CELL_COLUMNS))
+        seen.append(known.get(VISITED))
     cells = len(set(sizes)) == 1 and all(isinstance(side, int | float) for side in sizes[0])
     # The middle of a cell; of any other shape, some point inside.
     points = [region.centroid if cells else region.representative_point() for region in regions]
     places = Places.from_latlon([[point.y, point.x] for point in points])
-    prior = _prior(priors, normalise)
+    prior, visited = _prior(priors, normalise), _visited(seen, on_earth=True)
     if cells:
-        return Profile(replace(places, cell_km=sizes[0]), prior)
-    return Profile(places, prior, tuple(regions))
+        return Profile(replace(places, cell_km=sizes[0]), prior, visited=visited)
+    return Profile(places, prior, tuple(regions), visited=visited)
+
+
+def _visited(rows: list[Any], on_earth: bool) -> VisitedPoints | None:
+    """Read the visited points near each place; None if there are none."""
+    points: list[list[float]] = []
+    for row, text in enumerate(rows):
+        if text is None or text == "":
+            continue
+        try:
+            found = [[float(number) for number in part.split()] for part in text.split(";")]
+            if any(len(point) != 3 or not point[2] >= 0 for point in found):
+                raise ValueError
+        except (ValueError, AttributeError, TypeError):
+            # What it is would say where somebody is.
+            raise FormatError(
+                f"visited must be points like 48.85 2.35 0.25, with a semicolon between two, and "
+                f"is not in row {row + 1}"
+            ) from None
+        points += found
+        if len(points) > MOST_PLACES:
+            raise FormatError(f"visited must be at most {MOST_PLACES:,} points, and these are more")
+    if not points:
+        return None
+    numbers = np.array(points)
+    try:
+        where = (Places.from_latlon if on_earth else Places.from_xy)(numbers[:, :2])
+        return VisitedPoints(where, normalised(numbers[:, 2]))
+    except InputError as wrong:
+        raise FormatError(f"visited: {one_line(wrong)}") from None
 
 
 def _prior(values: list[Any], normalise: bool) -> Array:

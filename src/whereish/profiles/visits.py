@@ -36,7 +36,7 @@ PERIODS: dict[str, tuple[int, int]] = {
     "night": (19, 7),
 }
 # A trace ends where nothing is recorded for 20 minutes: four steps of five.
-_STEP_S, _PAUSE_STEPS = 300, 4
+STEP_S, _PAUSE_STEPS = 300, 4
 _HELD_ROWS = 4_000_000
 COUNTS = ("hours", "points")
 _FORMAT = 1  # of the cache: to be raised when the same traces give other visits
@@ -190,7 +190,7 @@ def count_visits(
         if file is not None:
             keep(file, _packed(table, steps, funnel, traces.root))
     else:
-        table, steps = _merged([reduce(_checked(traces, funnel))])
+        table, steps = _merged([reduce(checked_table(traces, funnel))])
     visited = table.with_columns(
         clock=pl.col("wall").dt.hour().cast(pl.Int8), day=pl.col("wall").dt.date()
     ).select("user", "hour", "clock", "day", "region")
@@ -224,7 +224,7 @@ def _points(
         raise InputError("traces must be Traces, or a polars table with user, lat and lon")
     else:
         table = traces.with_columns(time=pl.lit(None, pl.Datetime("us", "UTC")))
-        parts = [reduce(_checked(table, funnel, timed=False))]
+        parts = [reduce(checked_table(table, funnel, timed=False))]
     numbered = pl.concat(parts).sort("user", "region").with_row_index("point")
     table = numbered.select(
         "user",
@@ -239,7 +239,7 @@ def _points(
     return counted.then("recorded, each row once", table)
 
 
-def _checked(table: pl.DataFrame, funnel: Funnel, timed: bool = True) -> pl.DataFrame:
+def checked_table(table: pl.DataFrame, funnel: Funnel, timed: bool = True) -> pl.DataFrame:
     """Check and clean a table that the caller made."""
     if not isinstance(table, pl.DataFrame) or set(COLUMNS) - set(table.columns):
         raise InputError("traces must be Traces, or a polars table with user, time, lat and lon")
@@ -274,7 +274,7 @@ def _reduce(regions: Regions, zone: str, batch: pl.DataFrame) -> _Pair:
         hour=began,
         wall=pl.col("wall").dt.truncate("1h"),
         region=_regions_of(regions, batch),
-        step=pl.col("time").dt.epoch("s").floordiv(_STEP_S),
+        step=pl.col("time").dt.epoch("s").floordiv(STEP_S),
     )
     return rows.select(_VISITS).unique(), rows.select(_MOMENTS).unique()
 
@@ -307,7 +307,7 @@ def _begun(steps: pl.DataFrame, zone: str) -> pl.DataFrame:
     """Count the traces that begin each day: those after a pause, and the first."""
     pause = pl.col("step").diff().over("user")
     starts = steps.filter(pause.is_null() | (pause > _PAUSE_STEPS))
-    return _by_day(starts, pl.from_epoch(pl.col("step") * _STEP_S, time_unit="s"), zone)
+    return _by_day(starts, pl.from_epoch(pl.col("step") * STEP_S, time_unit="s"), zone)
 
 
 def _by_day(starts: pl.DataFrame, moment: pl.Expr, zone: str) -> pl.DataFrame:

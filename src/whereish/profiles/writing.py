@@ -15,7 +15,7 @@ from whereish.files import check_writable, new_folder, write_whole
 from whereish.lazy import pl
 from whereish.parquet import parquet_bytes
 from whereish.profiles.profile import Profile
-from whereish.profiles.tables import CELL_COLUMNS, SUFFIXES
+from whereish.profiles.tables import CELL_COLUMNS, SUFFIXES, VISITED
 
 
 def write_profile(path: str | Path, profile: Profile) -> None:
@@ -70,7 +70,7 @@ def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
             pl.DataFrame({"user": [user] * len(who.places), **_as_columns(who)})
             for user, who in profiles.items()
         ]
-        write_whole(path, parquet_bytes(pl.concat(parts)), private=True)
+        write_whole(path, parquet_bytes(pl.concat(parts, how="diagonal")), private=True)
         return
     with new_folder(path, private=True) as folder:
         for name, who in zip(_file_names(list(profiles)), profiles.values(), strict=True):
@@ -100,7 +100,23 @@ def _as_columns(profile: Profile) -> dict[str, Any]:
     columns["prior"] = profile.prior
     for name, km in zip(CELL_COLUMNS, places.cell_km or (), strict=False):
         columns[name] = [km] * len(places)
+    if profile.visited is not None:
+        columns[VISITED] = _visited(profile)
     return columns
+
+
+def _visited(profile: Profile) -> list[str]:
+    """Return the visited points as text, each with the place that is nearest to it."""
+    places, visited = profile.places, profile.visited
+    texts: list[list[str]] = [[] for _ in range(len(places))]
+    if visited is not None:
+        near = visited.places.in_plane_of(places).xy
+        points = visited.places.xy if places.latlon is None else visited.places.latlon
+        digits = 6 if places.latlon is None else 7  # a millimetre, a centimetre
+        _, nearest = places.tree.query(near)
+        for place, (a, b), share in zip(nearest, np.asarray(points), visited.weights, strict=True):
+            texts[int(place)].append(f"{a:.{digits}f} {b:.{digits}f} {share:.6g}")
+    return ["; ".join(some) for some in texts]
 
 
 def _content(kind: str, profile: Profile) -> bytes:
@@ -118,7 +134,7 @@ def _as_geojson(profile: Profile) -> bytes:
     places = profile.places
     if places.latlon is None:
         raise InputError("GeoJSON needs places on the earth, got places in a plane: write .csv")
-    about: dict[str, float] = {}
+    about: dict[str, Any] = {}
     shapes: Sequence[Any] = [Point(lon, lat) for lat, lon in places.latlon]
     if profile.regions is not None:
         shapes = profile.regions
@@ -129,8 +145,12 @@ def _as_geojson(profile: Profile) -> bytes:
         shapes = [Polygon(ring) for ring in rings]
     if any(shape.bounds[2] - shape.bounds[0] > 180 for shape in shapes):
         raise InputError("GeoJSON has no shapes across the date line: write .csv")
+    properties = [{"prior": share, **about} for share in profile.prior.tolist()]
+    if profile.visited is not None:
+        for known, text in zip(properties, _visited(profile), strict=True):
+            known[VISITED] = text
     features = [
-        {"type": "Feature", "properties": {"prior": share, **about}, "geometry": mapping(shape)}
-        for share, shape in zip(profile.prior.tolist(), shapes, strict=True)
+        {"type": "Feature", "properties": known, "geometry": mapping(shape)}
+        for known, shape in zip(properties, shapes, strict=True)
     ]
     return json.dumps({"type": "FeatureCollection", "features": features}).encode()
