@@ -96,7 +96,7 @@ class Aipo:
             (LEAST, 1.0),
             "highs-ipm",
         )
-        if found.status != 0:
+        if found.status != 0 or found.x is None:
             raise RuntimeError(f"the linear program of AIPO was not solved: {found.message}")
         return found.x.reshape(m, n).T
 
@@ -143,11 +143,11 @@ class Aipo:
                     mean = (shares * rise).sum(axis=2, keepdims=True)
                     squared = squared + ((rise - mean) / CELL_KM) ** 2
                 most = max(most, float(squared.max()))
-        return most**0.5
+        return float(np.sqrt(most))
 
     def scaled(self, epsilon: float, share: float) -> tuple[float, float]:
         """Return the loss with as much epsilon as the measured slope allows, and the factor."""
-        low, high, loss = 1.0, 2.0, np.inf
+        low, high, loss = 1.0, 2.0, float("inf")
         for _ in range(6):
             middle = (low + high) / 2
             inner = middle * epsilon / 2
@@ -163,7 +163,7 @@ def own_check(rows: Any, xy: Any, epsilon: float, slack: float) -> float:
     """Return the share of pairs and outputs that a check with this absolute slack counts."""
     limit = np.exp(epsilon * np.hypot(*(xy[:, None] - xy[None]).transpose(2, 0, 1)))
     broken = sum(int((column[:, None] > limit * column[None] + slack).sum()) for column in rows.T)
-    return broken / (len(xy) * (len(xy) - 1) * rows.shape[1])
+    return float(broken / (len(xy) * (len(xy) - 1) * rows.shape[1]))
 
 
 def exact_pairs(rule: Aipo, anchors: Any, epsilon: float, pairs: int) -> tuple[int, int]:
@@ -192,7 +192,7 @@ def exact_pairs(rule: Aipo, anchors: Any, epsilon: float, pairs: int) -> tuple[i
 
 def compare(kind: str, seed: int, epsilon: float, args: Any) -> dict[str, float]:
     xy, outputs = data(kind, seed)
-    axis = CELL_KM * np.arange(CORNERS)
+    axis = np.array([CELL_KM * k for k in range(CORNERS)])
     rule = Aipo(Lattice(axis, axis), xy, outputs)
     start = time.perf_counter()
     theirs, anchors, share = rule.best(epsilon)
