@@ -5,7 +5,9 @@
 
 AIPO (Anchor-Interpolated Privacy Optimization; C. Qiu, "Interpolation-Based Optimization for
 Enforcing lp-Norm Metric Differential Privacy in Continuous and Fine-Grained Domains", 2026,
-arXiv:2601.09946) is rebuilt from its public description. Its code is not used. Assumptions:
+arXiv:2601.09946) is rebuilt from what is public: its abstract, the README of its artifact, and the
+settings and constraints that its MATLAB files state. None of its code is copied or run, and its
+published losses are not reproduced: their data are not in the public copy. Assumptions:
 
 - Anchors are the 12 x 12 corners of cells of h = 4.77 km. Only neighbours along an axis are
   constrained: by exp(eps_x h / 2) along x and exp(eps_y h / 2) along y, with eps_x^2 + eps_y^2 =
