@@ -129,8 +129,8 @@ def test_points_in_a_plane_and_tables_of_several_people(tmp_path: Path) -> None:
     where = wh.Places.from_xy([[0, 0], [2, 0]])
     with_points = wh.Profile(
         where,
-        [0.5, 0.5],
-        visited=VisitedPoints(wh.Places.from_xy([[0.1, 0.2], [1.9, 0]]), [0.3, 0.7]),
+        np.array([0.5, 0.5]),
+        visited=VisitedPoints(wh.Places.from_xy([[0.1, 0.2], [1.9, 0]]), np.array([0.3, 0.7])),
     )
     without = replace(with_points, visited=None)
     wh.write_profiles(tmp_path / "all.parquet", {"ann": with_points, "bob": without})
@@ -166,4 +166,4 @@ def test_nothing_shows_the_points() -> None:
     with pytest.raises(ValueError, match="read-only"):
         found.weights[0] = 1
     with pytest.raises(wh.InputError, match="visited must be VisitedPoints"):
-        wh.Profile(wh.Places.from_xy([[0, 0], [1, 0]]), [0.5, 0.5], visited=[[0, 0]])  # type: ignore[arg-type]
+        replace(wh.embedded_city(), visited=np.zeros((1, 2)))  # type: ignore[arg-type]
