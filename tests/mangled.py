@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,12 @@ _ODD: list[Any] = [
 ]  # fmt: skip
 
 
-def mangled(bases: list[bytes], count: int, seed: int) -> list[bytes]:
+def mangled(
+    bases: list[bytes],
+    count: int,
+    seed: int,
+    file_of: Callable[[Any, Any, Any], bytes] = forgeries.file_of,
+) -> list[bytes]:
     """Return so many files, each with one thing changed."""
     chance = random.Random(seed)
     made: list[bytes] = []
@@ -29,7 +35,7 @@ def mangled(bases: list[bytes], count: int, seed: int) -> list[bytes]:
         else:
             name = chance.choice(list(arrays))
             arrays = {**arrays, name: _array(arrays[name].copy(), chance)}
-        made.append(forgeries.file_of(arrays, told, claimed))
+        made.append(file_of(arrays, told, claimed))
     return made
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import forgeries
+import lattice_files
 import whereish as wh
 from whereish.format import new_private_key, public_key_of
 from whereish.release.sampler import cumulative
@@ -179,7 +180,10 @@ def test_the_clients_own_tests_pass(file: Path) -> None:
 def test_no_function_that_a_page_replaces_decides_anything(tmp_path: Path) -> None:
     """Every function of the language is replaced in turn, after the client was loaded."""
     private = new_private_key()
-    for name, content in forgeries.small(private).items():
+    forged = lattice_files.forged_lattices()
+    lattices = {f"lattice, {name}": forged[name] for name in lattice_files.ONE_CHECK}
+    lattices["lattice"] = lattice_files.honest_lattices()["with points"]
+    for name, content in {**forgeries.small(private), **lattices}.items():
         (tmp_path / name).write_bytes(content)
     environment = {
         **os.environ,

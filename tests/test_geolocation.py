@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import whereish as wh
+from lattice_files import small_lattice
 from littlesite import CHROMIUM, chromium, site
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -292,6 +293,7 @@ STILL_WORKS = {
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str]]:
     folder = tmp_path_factory.mktemp("geolocation")
     wh.save_mechanism(folder / "k.whereish", wh.exponential(PLACES, 2.0))
+    wh.save_mechanism(folder / "lattice.whereish", small_lattice(2.0, plane=PLACES.plane))
     with site(files=folder) as address, chromium() as browser:
         yield browser, address
 
@@ -323,6 +325,21 @@ def true_km() -> list[float]:
 def test_a_script_does_not_get_the_position(page: Any, name: str) -> None:
     seen = page.evaluate(RUN, [STOPPED[name], {}])
     assert not tells(seen), name
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_nor_with_a_mechanism_on_a_lattice(page: Any, name: str) -> None:
+    seen = page.evaluate(RUN.replace("k.whereish", "lattice.whereish"), [STOPPED[name], {}])
+    assert not tells(seen), name
+
+
+def test_a_caller_gets_a_report_from_a_lattice(page: Any) -> None:
+    run = RUN.replace("k.whereish", "lattice.whereish")
+    seen = page.evaluate(run, [STOPPED["an ordinary call"], {}])
+    latlon = small_lattice(2.0, plane=PLACES.plane).outputs.latlon
+    assert latlon is not None
+    outputs = {round(value, 12) for value in latlon.ravel().tolist()}
+    assert len({round(float(number), 12) for number in seen.split()} & outputs) == 2
 
 
 def test_a_caller_gets_a_report(page: Any) -> None:

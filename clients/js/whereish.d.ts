@@ -73,6 +73,87 @@ export class Mechanism {
   qualityLossKm(): number | null;
 }
 
+/** The part of the certificate of a file of version 2 that is checked on the device. */
+export interface EverywhereCertificate {
+  certified: true;
+  epsilon: number;
+  epsilon_unit: "per km";
+  metric: string;
+  kind: "lattice";
+  vertices: number;
+  cells: number;
+  outputs: number;
+  corners_checked: number;
+  /** An epsilon that the counts have, at most 1e-14 (relative) above the smallest. */
+  tightest_epsilon: number;
+  /** Null where the file holds no points. */
+  points_sha256: string | null;
+  quality_loss_km: number | null;
+}
+
+/** Where a point is in a lattice. It is a true location: never send it. */
+export interface LatticePosition {
+  /** The number of the cell, row by row. */
+  cell: number;
+  /** The indices in xs and ys of the lower left corner of the cell. */
+  corner: [number, number];
+  /** Units of 2^-40 km from that corner to the point, east and north: exact whole numbers. */
+  steps: [number, number];
+  /** The width and the height of the cell in the same units; 1 where an axis has one coordinate. */
+  widths: [number, number];
+  /** How far the point was moved onto the rectangle of the lattice. */
+  movedKm: number;
+  outside: boolean;
+}
+
+/**
+ * A checked mechanism on a lattice. Its epsilon holds between any two points of the plane: no point
+ * is moved to a place first, and a point outside the rectangle is projected onto it. Points of the
+ * earth must be within 3400 km of the centre of the plane.
+ */
+export class EverywhereMechanism {
+  private constructor();
+  readonly kind: "lattice";
+  readonly vertices: number;
+  readonly cells: number;
+  readonly reports: number;
+  readonly epsilon: number;
+  /** Always "per km" of the plane: see Mechanism. */
+  readonly epsilonUnit: "per km";
+  readonly certified: true;
+  /** Values that the client has computed. Other claims of the file's certificate are left out. */
+  readonly certificate: Readonly<EverywhereCertificate>;
+  /** The digest that `whereish audit` prints. */
+  readonly digest: string;
+  /** The public key that signed the file, if `key` was given. */
+  readonly signer: string | null;
+  readonly metricDigest: null;
+  /** Whether the file holds visited points, which are personal: save it again without them. */
+  readonly holdsPrior: boolean;
+  readonly plane: readonly [number, number] | null;
+  /** The coordinates of the lattice in km. */
+  readonly lattice: { readonly xs: readonly number[]; readonly ys: readonly number[] };
+  /** The counts at a vertex; vertex iy * xs.length + ix is at (xs[ix], ys[iy]). */
+  countsOf(vertex: number): bigint[];
+  output(number: number): Output;
+  locate(latitude: number, longitude: number): LatticePosition;
+  /** The same for a point in km in the plane of the lattice. */
+  locateKm(east: number, north: number): LatticePosition;
+  /**
+   * Draw an output for a point. `next` returns 63 uniform random bits. It is called three times,
+   * for the column, the row and the output, and again with a probability of 2^-62 only.
+   */
+  draw(latitude: number, longitude: number, next?: () => bigint): number;
+  drawKm(east: number, north: number, next?: () => bigint): number;
+  report(latitude: number, longitude: number): Output;
+  /** The probability of each output at a point in km, as doubles. */
+  probabilitiesKm(east: number, north: number): number[];
+  /** The radius in km that holds a share of the reports, for the file's points, or the vertices. */
+  accuracyKm(share?: number): number;
+  /** The average distance in km from a visited point to its report, for the file's points, or null. */
+  qualityLossKm(): number | null;
+}
+
 /** An unknown name, or a `sha256` or `key` that is undefined or null, is an InputError. */
 export interface ReadOptions {
   /** The digest that `whereish audit` prints. A file with another digest is refused. */
@@ -83,17 +164,20 @@ export interface ReadOptions {
   warn?: boolean;
 }
 
-/** Read a `.whereish` file and check all of it, including every ratio. */
+/**
+ * Read a `.whereish` file and check all of it, including every ratio or every corner. A file of
+ * version 1 gives a Mechanism, one of version 2 an EverywhereMechanism.
+ */
 export function readMechanism(
   source: ArrayBuffer | ArrayBufferView,
   options?: ReadOptions,
-): Promise<Mechanism>;
+): Promise<Mechanism | EverywhereMechanism>;
 /** Project degrees to km east and north of a centre. */
 export function project(centre: readonly [number, number], lat: number, lon: number): [number, number];
 /** 63 uniform bits from the system's generator. */
 export function randomBits(): bigint;
 /** The radius in km around the true place that holds a share (0.95) of the reports. */
-export function accuracyKm(mechanism: Mechanism, share?: number): number;
+export function accuracyKm(mechanism: Mechanism | EverywhereMechanism, share?: number): number;
 
 export interface ReporterTerms {
   period?: Period;
@@ -111,9 +195,17 @@ export interface ReporterTerms {
 export type ReporterOptions = ReporterTerms &
   ({ newPlaces: number; budget?: undefined } | { budget: number; newPlaces?: undefined });
 
-/** Reports within a budget. In one period, the same place gets the same report. */
+/**
+ * Reports within a budget. In one period, the same place gets the same report. For an
+ * EverywhereMechanism a place is a cell of the lattice: the first report in a cell is drawn at the
+ * point itself. `outside` has no effect there.
+ */
 export class Reporter {
-  constructor(mechanism: Mechanism, storage: Pick<Storage, "getItem" | "setItem">, options: ReporterOptions);
+  constructor(
+    mechanism: Mechanism | EverywhereMechanism,
+    storage: Pick<Storage, "getItem" | "setItem">,
+    options: ReporterOptions,
+  );
   readonly state: { spent: number; budget: number; period: Period; newPlacesLeft: number };
   report(latitude: number, longitude: number): Report;
 }
@@ -121,7 +213,7 @@ export class Reporter {
 export type WrapOptions = ReporterOptions & {
   storage?: Pick<Storage, "getItem" | "setItem">;
   origin?: string;
-  levels?: Record<string, Mechanism | "real" | "never">;
+  levels?: Record<string, Mechanism | EverywhereMechanism | "real" | "never">;
 };
 
 /**
@@ -131,6 +223,6 @@ export type WrapOptions = ReporterOptions & {
  */
 export function wrapGeolocation(
   navigator: { geolocation: Geolocation },
-  mechanism: Mechanism,
+  mechanism: Mechanism | EverywhereMechanism,
   options: WrapOptions,
 ): () => void;

@@ -3,6 +3,7 @@
 // these functions only and is never sent. No dependency, no build step.
 
 export { BudgetError, FormatError, GuaranteeError, InputError } from "./whereish/errors.js";
+export { EverywhereMechanism } from "./whereish/everywhere.js";
 export { readMechanism } from "./whereish/file.js";
 export { accuracyKm, Mechanism, randomBits } from "./whereish/mechanism.js";
 export { project } from "./whereish/plane.js";

@@ -1,17 +1,18 @@
 // No function of the language that a script replaces after the client was loaded decides whether a
 // file is taken, or what is drawn from it. Each is replaced in turn, by several others. Run by
-// tests/test_client.py with a folder of files: "honest", "signed", and forged ones.
+// tests/test_client.py with a folder of files: "honest", "lattice", "signed", and forged ones.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { Mechanism, readMechanism } from "../whereish.js";
+import { EverywhereMechanism, Mechanism, readMechanism } from "../whereish.js";
 
 const folder = process.env.WHEREISH_FOLDER;
 const files = readdirSync(folder).sort().map((name) => [name, readFileSync(join(folder, name))]);
 const honest = files.find(([name]) => name === "honest")[1];
+const lattice = files.find(([name]) => name === "lattice")[1]; // honest, of version 2
 const signed = files.find(([name]) => name === "signed")[1]; // by a signature of another file
-const forged = files.filter(([name]) => name !== "honest" && name !== "signed");
+const forged = files.filter(([name]) => !["honest", "lattice", "signed"].includes(name));
 const here = JSON.parse(process.env.WHEREISH_POINT);
 const key = process.env.WHEREISH_KEY;
 const other = "0".repeat(64);
@@ -23,6 +24,8 @@ const NativePromise = Promise;
 const NO_SPECIES = Object.create(null);
 const wait = setImmediate;
 const { countsOf, draw, locate } = Mechanism.prototype;
+const everywhere = EverywhereMechanism.prototype;
+const { countsOf: countsAt, draw: drawAt, drawKm, locate: locateAt } = everywhere;
 
 /** Whether a file is taken, "never" if the promise is not settled: the hook may have broken that. */
 function verdict(bytes, options) {
@@ -44,7 +47,8 @@ function verdict(bytes, options) {
     };
     const taken = (value) => {
       try {
-        apply(countsOf, value, [0]); // throws for everything that is no Mechanism
+        // Throws for everything that is no mechanism.
+        apply(getPrototypeOf(value) === everywhere ? countsAt : countsOf, value, [0]);
         end("taken");
       } catch {
         end("refused");
@@ -69,7 +73,8 @@ async function judge(verify = false) {
   if ((await verdict(honest, pinned)) === "taken") wrong += "another digest ";
   if ((await verdict(honest, keyed)) === "taken") wrong += "no signature ";
   if (verify && (await verdict(signed, keyed)) === "taken") wrong += "a signature of another file ";
-  return { wrong, honest: await verdict(honest, quiet) };
+  const both = [await verdict(honest, quiet), await verdict(lattice, quiet)];
+  return { wrong, honest: both[0] === both[1] ? both[0] : "taken once" };
 }
 
 const TYPED = getPrototypeOf(Uint8Array);
@@ -186,12 +191,19 @@ test("no setter or value on a prototype has a forged file taken", async () => {
 
 test("no replaced function changes what is drawn, or the place of a point", async () => {
   const mechanism = await readMechanism(honest, quiet);
+  const spread = await readMechanism(lattice, quiet);
   const bits = Array.from({ length: 60 }, (_, i) => (BigInt(i) * 0x7fffffffffffffffn) / 60n);
   const all = () => {
     let text = "";
     for (let i = 0; i < bits.length; i++) text += apply(draw, mechanism, [i % 4, bits[i]]) + " ";
     const at = apply(locate, mechanism, [here[0], here[1]]);
-    return text + at.place + " " + at.snappedKm;
+    text += at.place + " " + at.snappedKm;
+    let word = 0;
+    const next = () => bits[word++ % 60];
+    for (let i = 0; i < 40; i++) text += " " + apply(drawKm, spread, [i / 40 - 0.5, i / 80 - 0.2, next]);
+    text += " " + apply(drawAt, spread, [here[0], here[1], next]);
+    const found = apply(locateAt, spread, [here[0], here[1]]);
+    return text + " " + found.cell + " " + found.steps[0] + " " + found.steps[1] + " " + found.movedKm;
   };
   const expected = all();
   const found = [];

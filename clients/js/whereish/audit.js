@@ -23,7 +23,7 @@ const value = new F64(1);
 const bits = new U64(value.buffer);
 
 /** The integer m and the exponent e with number = m 2^e, exactly. */
-function exact(number) {
+export function exactParts(number) {
   value[0] = number;
   const raised = toNumber((bits[0] >> 52n) & 0x7ffn);
   const fraction = bits[0] & ((1n << 52n) - 1n);
@@ -58,13 +58,13 @@ function onLattice(xy) {
   const length = lengthOf(xy);
   let unit = Infinity;
   for (let i = 0; i < length; i++) {
-    const { m, e } = exact(xy[i]);
+    const { m, e } = exactParts(xy[i]);
     if (m !== 0n && e < unit) unit = e;
   }
   if (unit === Infinity) unit = 0;
   const at = create(null); // not an array: a setter on Array.prototype could take its values
   for (let i = 0; i < length; i++) {
-    const { m, e } = exact(xy[i]);
+    const { m, e } = exactParts(xy[i]);
     at[i] = m === 0n ? 0n : m << toBigInt(e - unit);
   }
   return { unit, at };
@@ -106,12 +106,12 @@ function shorter(metric, n, x, o) {
 
 /** Returns a function (x, o) -> lower bound of exp(eps d), or null if eps d is at least AMPLE. */
 function exactBounds(epsilon, xy, metric, n) {
-  const level = exact(epsilon);
+  const level = exactParts(epsilon);
   const { unit, at } = metric ? { unit: 0, at: null } : onLattice(xy);
   return (x, o) => {
     let distance, e;
     if (metric) {
-      ({ m: distance, e } = exact(shorter(metric, n, x, o)));
+      ({ m: distance, e } = exactParts(shorter(metric, n, x, o)));
     } else {
       const east = at[2 * x] - at[2 * o];
       const north = at[2 * x + 1] - at[2 * o + 1];

@@ -38,41 +38,53 @@ const CLAIMS = [
   "places", "outputs", "ratios_checked", "worst_slack", "worst_slack_at", "largest_snap_km", "guarantee",
 ];
 
-const fail = (words) => {
+export const fail = (words) => {
   throw new FormatError(words);
 };
-const isNumber = (value) => typeof value === "number" && isFinite(value);
+export const isNumber = (value) => typeof value === "number" && isFinite(value);
 const isText = (value) => typeof value === "string";
-const isOneOf = (list, name) => !every(list, list.length, (other) => other !== name);
+export const isOneOf = (list, name) => !every(list, list.length, (other) => other !== name);
 const isPair = (value) => isArray(value) && value.length === 2 && isNumber(value[0]) && isNumber(value[1]);
 const isSide = (side) => side > 0 && side <= LARGEST;
 const onEarth = (lat, lon) => abs(lat) <= 90 && abs(lon) <= 180; // false for NaN
 
 /** Whether `fits` is true for the first `length` elements of a list or typed array. */
-function every(list, length, fits) {
+export function every(list, length, fits) {
   for (let i = 0; i < length; i++) if (!fits(list[i], i)) return false;
   return true;
 }
 
-/** Check the names, types and shapes of the arrays, and the names of the texts. */
-export function checkNames(arrays, texts) {
+/** Check the names of the texts; return the version. */
+export function checkTexts(texts) {
   if (texts.format !== "whereish mechanism") {
     fail('not a mechanism: its header must say "format": "whereish mechanism"');
   }
-  if (texts.version !== "1") fail("version must be 1: this client reads no other");
+  if (texts.version !== "1" && texts.version !== "2") {
+    fail("version must be 1 or 2: this client reads no other");
+  }
   const about = keys(texts);
   if (!every(about, about.length, (name) => isOneOf(TEXTS, name))) {
     fail("its header says more than a mechanism's does");
   }
+  return texts.version;
+}
+
+/** Check that all arrays are known ones of the right type, and that no needed one is missing. */
+export function checkArrays(arrays, known, needed) {
   const names = keys(arrays);
   for (let i = 0; i < names.length; i++) {
-    if (ARRAYS[names[i]] !== arrays[names[i]].dtype) {
+    if (known[names[i]] !== arrays[names[i]].dtype) {
       fail(`the array ${sliceText(names[i], 0, 40)} is not one that a mechanism has`);
     }
   }
-  for (let i = 0; i < NEEDED.length; i++) {
-    if (!arrays[NEEDED[i]]) fail(`not a mechanism: ${NEEDED[i]} is missing`);
+  for (let i = 0; i < needed.length; i++) {
+    if (!arrays[needed[i]]) fail(`not a mechanism: ${needed[i]} is missing`);
   }
+}
+
+/** Check the names, types and shapes of the arrays of version 1. */
+export function checkNames(arrays) {
+  checkArrays(arrays, ARRAYS, NEEDED);
   const { shape } = arrays.counts;
   if (shape.length !== 2 || shape[0] < 1 || shape[1] < 1) {
     fail("counts must be a matrix with at least one place and one output");
@@ -90,7 +102,7 @@ export function checkNames(arrays, texts) {
 }
 
 /** Check the shape of an array, if the file has it, and that its numbers are finite. */
-function checkNumbers(arrays, name, rows, columns) {
+export function checkNumbers(arrays, name, rows, columns) {
   const array = arrays[name];
   if (!array) return;
   const { shape, values, count } = array;
@@ -229,7 +241,7 @@ export function checkPrior(prior) {
   }
 }
 
-/** Check the arrays of a proof: all or none, with valid indices of places and outputs. */
+/** Check the multipliers of a proof: all or none, with valid indices of places and outputs. */
 export function checkProof(arrays, n, m) {
   if (every(PROOF, PROOF.length, (name) => !arrays[name])) return;
   const most = [m, n, n, Infinity];
@@ -247,8 +259,8 @@ export function checkProof(arrays, n, m) {
   if (rows > m * n * (n - 1) || !different) fail("its proof is not of the form it must be");
 }
 
-/** Check the types in the description of the build. */
-export function checkBuild(build) {
+/** Check the types in the description of the build; `more` are names of further numbers. */
+export function checkBuild(build, more = []) {
   if (!isObject(build) || !isText(build.method)) fail("build must say a method");
   for (let i = 0; i < BUILD_TEXTS.length; i++) {
     const value = build[BUILD_TEXTS[i]] ?? null;
@@ -258,33 +270,40 @@ export function checkBuild(build) {
     const value = build[BUILD_NUMBERS[i]] ?? null;
     if (value !== null && !isNumber(value)) fail(`build.${BUILD_NUMBERS[i]} must be a number`);
   }
+  for (let i = 0; i < more.length; i++) {
+    const value = build[more[i]] ?? null;
+    if (value !== null && !isNumber(value)) fail(`build.${more[i]} must be a number`);
+  }
   const notes = build.notes ?? [];
   if (!isArray(notes) || !every(notes, notes.length, isText)) fail("build.notes must be texts");
 }
 
+const FORM = { __proto__: null, words: CLAIMED_WORDS, numbers: CLAIMED_NUMBERS, names: CLAIMS };
+
 /** Check the names and types in the certificate. */
-function checkForm(claimed) {
+function checkForm(claimed, { words, numbers, names: wanted }) {
   const names = keys(claimed);
-  if (names.length !== CLAIMS.length || !every(CLAIMS, CLAIMS.length, (name) => name in claimed)) {
+  if (names.length !== wanted.length || !every(wanted, wanted.length, (name) => name in claimed)) {
     fail("its certificate is not of the form it must be");
   }
   const isWords = (value) => value === null || (isText(value) && value.length <= 200);
-  for (let i = 0; i < CLAIMED_WORDS.length; i++) {
-    if (!isWords(claimed[CLAIMED_WORDS[i]])) fail(`its certificate says no words for ${CLAIMED_WORDS[i]}`);
+  for (let i = 0; i < words.length; i++) {
+    if (!isWords(claimed[words[i]])) fail(`its certificate says no words for ${words[i]}`);
   }
   const { versions } = claimed;
   const parts = isObject(versions) ? keys(versions) : [];
   if ((versions !== null && !isObject(versions)) || !every(parts, parts.length, (part) => isWords(versions[part]))) {
     fail("its certificate says no words for versions");
   }
-  for (let i = 0; i < CLAIMED_NUMBERS.length; i++) {
-    const value = claimed[CLAIMED_NUMBERS[i]];
+  for (let i = 0; i < numbers.length; i++) {
+    const value = claimed[numbers[i]];
     if (value !== null && !(isNumber(value) && abs(value) < 1e15)) {
-      fail(`its certificate has no number for ${CLAIMED_NUMBERS[i]}`);
+      fail(`its certificate has no number for ${numbers[i]}`);
     }
   }
   // An exponent, not a length: epsilon times a distance, which may be 1e21.
-  if (claimed.worst_slack !== null && !isNumber(claimed.worst_slack)) {
+  const slack = claimed.worst_slack ?? null;
+  if (slack !== null && !isNumber(slack)) {
     fail("its certificate has no number for worst_slack");
   }
 }
@@ -294,8 +313,8 @@ function checkForm(claimed) {
  * other claims (words, bounds, the worst slack, and losses of a file without a prior) are not
  * checked here and not shown: `whereish audit` computes them.
  */
-export function checkClaims(claimed, found) {
-  checkForm(claimed);
+export function checkClaims(claimed, found, form = FORM) {
+  checkForm(claimed, form);
   const names = keys(found);
   for (let i = 0; i < names.length; i++) {
     const said = claimed[names[i]];

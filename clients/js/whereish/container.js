@@ -2,14 +2,14 @@
 // (format/container.py). It accepts only files that the library could have written, byte for byte.
 import { FormatError } from "./errors.js";
 import {
-  ascii, bufferOf, charCodeAt, charOf, copyBytes, create, F64, has, hex, I32, isArray, isSafeInteger, keys,
-  lengthOf, parse, sliceText, stringify, U64, U8,
+  ascii, bufferOf, charCodeAt, charOf, copyBytes, create, F64, has, hex, I32, I64, isArray, isSafeInteger,
+  keys, lengthOf, parse, sliceText, stringify, U64, U8,
 } from "./primordials.js";
 import { joined, sha256 } from "./sha256.js";
 
 const LONGEST_HEADER = 1 << 20;
-const TYPES = { __proto__: null, U64, F64, I32 };
-const SIZES = { __proto__: null, U64: 8, F64: 8, I32: 4 };
+const TYPES = { __proto__: null, U64, F64, I32, I64 };
+const SIZES = { __proto__: null, U64: 8, F64: 8, I32: 4, I64: 8 };
 // The digest does not cover these fields.
 const BESIDE = { __proto__: null, sha256: true, signature: true, signer: true };
 

@@ -1,6 +1,8 @@
 // Reads a mechanism from the bytes of its file. Everything is checked before it is returned.
+import { checkTexts } from "./checks.js";
 import { unpack } from "./container.js";
 import { FormatError, GuaranteeError, InputError } from "./errors.js";
+import { checkedEverywhere } from "./everywhere.js";
 import { checkedMechanism } from "./mechanism.js";
 import { bytesOf, has, isHex, optionsOf, pause, toLowerCase, warn } from "./primordials.js";
 import { checkSignature, publicKey } from "./signature.js";
@@ -10,7 +12,9 @@ let warned = false;
 
 /**
  * Read a `.whereish` file and check it: its format, its digest, that every row of counts sums to
- * exactly 2^63, and every ratio of two counts against the claimed epsilon, in exact arithmetic.
+ * exactly 2^63, and every ratio of two counts (version 1) or every corner of the lattice (version
+ * 2) against the claimed epsilon, in exact arithmetic. A file of version 1 is a Mechanism, one of
+ * version 2 an EverywhereMechanism.
  *
  * An unknown option, or a `sha256` or `key` that is undefined or null, is an InputError.
  *
@@ -52,7 +56,8 @@ export async function readMechanism(source, options = {}) {
     const signature = checkSignature(file, key);
     if (signature !== null) await signature.settled;
     const signer = signature === null ? null : signature.signer();
-    const goOn = checkedMechanism({ ...file, signer });
+    const about = { ...file, signer };
+    const goOn = checkTexts(file.texts) === "2" ? checkedEverywhere(about) : checkedMechanism(about);
     while ((mechanism = goOn()) === null) await pause(); // so that the page stays responsive
   } catch (wrong) {
     if (wrong instanceof InputError) throw wrong;

@@ -2,12 +2,11 @@
 // for the author of the page, not a security boundary: docs/limitations.md lists what a script can
 // still do.
 import { BudgetError, InputError } from "./errors.js";
-import { Mechanism } from "./mechanism.js";
 import {
   defineProperty, deleteProperty, getOwnPropertyDescriptor, getPrototypeOf, has, own, reflectApply,
   setPrototypeOf, toNumber, weakGet, weakSet,
 } from "./primordials.js";
-import { Reporter } from "./reporter.js";
+import { isMechanism, Reporter } from "./reporter.js";
 
 // The getters of a position, saved when this module is loaded.
 const coordsOf = reader("GeolocationPosition", "coords");
@@ -71,8 +70,8 @@ export function wrapGeolocation(navigator, mechanism, options = {}) {
   const origin = own(options, "origin", pageOrigin);
   const level = own(own(options, "levels", {}), origin, mechanism);
   if (level === "real") return () => {};
-  if (level !== "never" && !(level instanceof Mechanism)) {
-    throw new InputError('a level must be a Mechanism, "real" or "never"');
+  if (level !== "never" && !isMechanism(level)) {
+    throw new InputError('a level must be a mechanism, "real" or "never"');
   }
   const geolocation = trueGeolocation(navigator);
   if (!geolocation) throw new InputError("there is no geolocation here: it needs https or localhost");

@@ -79,15 +79,7 @@ export class Mechanism {
 
   /** The position of an output: km in the plane, and degrees if the places lie on the earth. */
   output(number) {
-    if (!isInteger(number) || number < 0 || number >= this.reports) {
-      throw new InputError(`an output must be from 0 to ${this.reports - 1}`);
-    }
-    const { xy, latlon } = this.#outputs;
-    return {
-      output: number,
-      xyKm: [xy[2 * number], xy[2 * number + 1]],
-      latlon: latlon ? [latlon[2 * number], latlon[2 * number + 1]] : null,
-    };
+    return outputAt(this.#outputs, this.reports, number);
   }
 
   /** The position of a place, in km in the plane. */
@@ -142,31 +134,18 @@ export class Mechanism {
    * over a uniform prior if the file holds none.
    */
   accuracyKm(share = 0.95) {
-    if (!(share > 0 && share <= 1)) throw new InputError("share must be above 0 and at most 1");
+    checkShare(share);
     const away = new F64(this.places * this.reports);
     const parts = new F64(this.places * this.reports);
-    const order = new I32(this.places * this.reports);
     for (let x = 0; x < this.places; x++) {
       const weight = this.#prior ? this.#prior[x] : 1 / this.places;
       for (let z = 0; z < this.reports; z++) {
         const at = x * this.reports + z;
         away[at] = this.#away(x, z);
         parts[at] = weight * (toNumber(this.#count(x, z)) / 2 ** 63);
-        order[at] = at;
       }
     }
-    sortTyped(order, (one, other) => away[one] - away[other]);
-    let total = 0;
-    for (let i = 0; i < this.places * this.reports; i++) total += parts[order[i]];
-    let sum = 0;
-    let km = 0;
-    for (let i = 0; i < this.places * this.reports; i++) {
-      if (!(parts[order[i]] > 0)) continue;
-      sum += parts[order[i]];
-      km = away[order[i]];
-      if (sum >= share * total * (1 - 1e-12)) break;
-    }
-    return km;
+    return shareRadius(away, parts, share);
   }
 
   /** The quality loss in km: the average distance to a report, for the file's prior, or null. */
@@ -200,6 +179,41 @@ export class Mechanism {
 freeze(Mechanism.prototype);
 freeze(Mechanism);
 
+/** An output by its number, from the coordinates of all `reports` outputs. */
+export function outputAt({ xy, latlon }, reports, number) {
+  if (!isInteger(number) || number < 0 || number >= reports) {
+    throw new InputError(`an output must be from 0 to ${reports - 1}`);
+  }
+  return {
+    output: number,
+    xyKm: [xy[2 * number], xy[2 * number + 1]],
+    latlon: latlon ? [latlon[2 * number], latlon[2 * number + 1]] : null,
+  };
+}
+
+export function checkShare(share) {
+  if (!(share > 0 && share <= 1)) throw new InputError("share must be above 0 and at most 1");
+}
+
+/** The smallest distance within which there is this share of all parts. */
+export function shareRadius(away, parts, share) {
+  const length = lengthOf(parts);
+  const order = new I32(length);
+  for (let i = 0; i < length; i++) order[i] = i;
+  sortTyped(order, (one, other) => away[one] - away[other]);
+  let total = 0;
+  for (let i = 0; i < length; i++) total += parts[order[i]];
+  let sum = 0;
+  let km = 0;
+  for (let i = 0; i < length; i++) {
+    if (!(parts[order[i]] > 0)) continue;
+    sum += parts[order[i]];
+    km = away[order[i]];
+    if (sum >= share * total * (1 - 1e-12)) break;
+  }
+  return km;
+}
+
 /** 63 uniform bits from the system's generator. */
 export function randomBits() {
   return fillRandom(new U64(1))[0] >> 1n;
@@ -224,7 +238,7 @@ export function checkOutside(found, outside, reachKm) {
  * do. The result does not depend on a promise, because a script could replace what `await` gives.
  */
 export function checkedMechanism({ arrays, texts, digest, signer }) {
-  const { n, m } = checkNames(arrays, texts);
+  const { n, m } = checkNames(arrays);
   const told = parseObject(texts.mechanism ?? "", "what it says of the mechanism");
   const claimed = parseObject(texts.certificate ?? "", "its certificate");
   const inputs = checkPlaces("inputs", arrays, told);

@@ -11,8 +11,8 @@ const WGS84_B = WGS84_A * (1 - WGS84_F);
  */
 export function project(centre, lat, lon) {
   const rad = PI / 180;
-  const wrapped = ((((lon - centre[1] + 180) % 360) + 360) % 360) - 180;
-  const L = wrapped * rad;
+  const east = lon - centre[1]; // from -360 to 360
+  const L = (east > 180 ? east - 360 : east < -180 ? east + 360 : east) * rad;
   const u1 = atan((1 - WGS84_F) * tan(centre[0] * rad));
   const u2 = atan((1 - WGS84_F) * tan(lat * rad));
   const s1 = sin(u1);
@@ -37,7 +37,7 @@ export function project(centre, lat, lon) {
       L +
       (1 - C) * WGS84_F * sinAlpha *
         (sigma + C * sinSigma * (cos2m + C * cosSigma * (2 * cos2m ** 2 - 1)));
-    if (abs(lambda - before) < 1e-13) break;
+    if (abs(lambda - before) < 1e-15) break;
   }
   const uSq = (cosSqAlpha * (WGS84_A ** 2 - WGS84_B ** 2)) / WGS84_B ** 2;
   const A = 1 + (uSq / 16384) * (4096 + uSq * (-768 + uSq * (320 - 175 * uSq)));

@@ -26,6 +26,7 @@ export const U8 = Uint8Array;
 export const U32 = Uint32Array;
 export const U64 = BigUint64Array;
 export const I32 = Int32Array;
+export const I64 = BigInt64Array;
 export const F64 = Float64Array;
 export const { parse, stringify } = JSON;
 export const now = Date.now;

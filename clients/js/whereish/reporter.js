@@ -1,17 +1,28 @@
 // Repeated reports of one person: the same place gets the same report, a new place costs epsilon.
+// For a mechanism on a lattice, a place is a cell of the lattice.
 import { BudgetError, FormatError, InputError } from "./errors.js";
+import { EverywhereMechanism } from "./everywhere.js";
 import { fromUnits, isPeriod, Ledger, units } from "./ledger.js";
 import { checkOutside, Mechanism } from "./mechanism.js";
 import { ascii, bytesOf, freeze, isFinite, isSafeInteger, lengthOf, now, own, toBigInt, toNumber } from "./primordials.js";
+
+/** Whether a value is a mechanism that was read from a file. */
+export const isMechanism = (value) =>
+  value instanceof Mechanism || value instanceof EverywhereMechanism;
 
 /**
  * Reports within a budget. In one period, the same place gets the same report at no cost; a new
  * place costs epsilon. The cost is stored before the report is returned, and is never refunded.
  *
+ * With an EverywhereMechanism, the first report in a cell of the lattice is drawn at the point
+ * itself, and later points of the period in the same cell get the same report. `outside` has no
+ * effect: a point outside the rectangle is projected onto it.
+ *
  * @param storage an object like localStorage: getItem and setItem
  */
 export class Reporter {
   #mechanism;
+  #isEverywhere;
   #ledger;
   #cost;
   #budget;
@@ -19,7 +30,7 @@ export class Reporter {
   #outside;
 
   constructor(mechanism, storage, options = {}) {
-    if (!(mechanism instanceof Mechanism) || mechanism.epsilon === null) {
+    if (!isMechanism(mechanism) || mechanism.epsilon === null) {
       throw new InputError("a Reporter needs a mechanism with an epsilon");
     }
     const period = own(options, "period", "day");
@@ -37,6 +48,7 @@ export class Reporter {
       throw new InputError('remember must be "storage" or "page"');
     }
     this.#mechanism = mechanism;
+    this.#isEverywhere = mechanism instanceof EverywhereMechanism;
     this.#cost = units(mechanism.epsilon);
     this.#budget = budgetOf(options, this.#cost);
     this.#period = period;
@@ -60,10 +72,9 @@ export class Reporter {
 
   /** Report a point. Throws BudgetError if the budget does not allow it. */
   report(latitude, longitude) {
-    const found = this.#mechanism.locate(latitude, longitude);
-    checkOutside(found, this.#outside, this.#mechanism.reachKm);
+    const place = this.#placeOf(latitude, longitude);
     const state = this.#ledger.open();
-    const name = this.#ledger.nameOf(state, this.#mechanism, found.place);
+    const name = this.#ledger.nameOf(state, this.#mechanism, place);
     const known = state.sticky[name];
     if (known !== undefined) {
       if (known >= this.#mechanism.reports) {
@@ -77,11 +88,21 @@ export class Reporter {
           `left of the budget ${fromUnits(this.#budget)} for this ${this.#period}: nothing was reported`,
       );
     }
-    const output = this.#mechanism.draw(found.place);
+    const output = this.#isEverywhere
+      ? this.#mechanism.draw(latitude, longitude)
+      : this.#mechanism.draw(place);
     state.spent += this.#cost;
     state.sticky[name] = output;
     this.#ledger.close(state);
     return { ...this.#mechanism.output(output), fresh: true, cost: this.#mechanism.epsilon };
+  }
+
+  /** The number of the place nearest to a point, or of its cell. */
+  #placeOf(latitude, longitude) {
+    const found = this.#mechanism.locate(latitude, longitude);
+    if (this.#isEverywhere) return found.cell;
+    checkOutside(found, this.#outside, this.#mechanism.reachKm);
+    return found.place;
   }
 }
 freeze(Reporter.prototype);

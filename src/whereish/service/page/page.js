@@ -13,7 +13,7 @@ import { pinEvents, repaint, setProfile } from "./stage.js";
 import { $, LOCAL, hear, panes, setTheme, shown, state, theme } from "./state.js";
 import * as tiles from "./tiles.js";
 import { calm, trouble } from "./trouble.js";
-import { readMechanism } from "./vendor/whereish.js";
+import { Mechanism, readMechanism } from "./vendor/whereish.js";
 import { alikeKm, count } from "./words.js";
 
 const LARGEST_FILE = 500e6;
@@ -25,6 +25,9 @@ async function openFile(file) {
     if (file.size > LARGEST_FILE) throw new Error("it must be at most 500 MB to be shown here");
     bytes = new Uint8Array(await file.arrayBuffer());
     mechanism = await readMechanism(bytes, { warn: false });
+    if (!(mechanism instanceof Mechanism)) {
+      throw new Error("it must be a mechanism between places to be shown here, and it is one for every point");
+    }
     prior = priorIn(bytes);
   } catch (wrong) {
     trouble(`${file.name} cannot be opened: ${wrong.message}. Open a file that whereish build or ` +
