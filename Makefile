@@ -12,6 +12,9 @@ PAGE := src/whereish/service/page/vendor/stamp
 # The compiled core. The C compiler comes from PyPI (ziglang) and keeps its own files in here.
 CORE := src/whereish/_core/stamp.json
 export WHEREISH_ZIG_CACHE ?= $(abspath $(VENV))/zig-cache
+# A process that may not write bytecode compiles NumPy, pydantic and the rest again at every start,
+# and the tests start hundreds. Images of Python often set this.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo serve test quick fresh check bench format clean system pins sbom \
 	core core-sanitize core-fuzz wheels
@@ -29,7 +32,7 @@ test: check core $(PAGE) system
 # What a contributor runs while working: no browser, database, service, cluster or kills.
 quick: $(READY) $(CORE)
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n 2 -q -m "not heavy and not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not heavy and not slow"
 
 # Both commands of the README as on a new machine: a clone of HEAD, empty home, temporary and cache folders.
 fresh:

@@ -26,7 +26,10 @@ typedef struct {
     const double *cost;
     double *k, *reduced;        /* reduced: c - A'y */
     double *clean, *multiplier; /* the same for multipliers (corners, 3) that were cleaned */
-    double loss;
+    double loss, cost_sum;
+    int coupled;                /* the column counts in the sums of the rows, see retire_outputs */
+    int late;                   /* steps in a row in which a block that is not spoilt the bound */
+    int kept;                   /* it was taken back, and must not retire again */
     cone_t *cones;
     cone_direction_t *direction, *trial;
     factor_t factor;
@@ -43,7 +46,7 @@ static void cone_block_free(cone_block_t *s) {
 
 static int cone_block_new(cone_block_t *s, const lattice_t *lattice, const double *cost) {
     int64_t width = padded(lattice->n), corners = lattice->corners;
-    *s = (cone_block_t){.n = lattice->n, .lattice = lattice, .cost = cost};
+    *s = (cone_block_t){.n = lattice->n, .lattice = lattice, .cost = cost, .coupled = 1};
     s->k = NEW(double, 9 * width), s->multiplier = NEW(double, 3 * corners);
     s->cones = NEW(cone_t, corners);
     s->direction = NEW(cone_direction_t, corners), s->trial = NEW(cone_direction_t, corners);
@@ -238,10 +241,43 @@ static void move_cones(cone_block_t *s, double primal, double dual) {
     for (int x = 0; x < s->n; x++) s->k[x] *= 1.0 + primal * s->u[x];
 }
 
+static double complementarity_of(const cone_block_t *s) {
+    double sum = 0.0;
+    for (int64_t r = 0; r < s->lattice->corners; r++)
+        sum += dot3(s->cones[r].scaling.lambda, s->cones[r].scaling.lambda);
+    return sum / (double)s->lattice->corners;
+}
+
+/* One Newton step of a block alone, for fixed prices: towards multipliers at the centre of A'y = c - b,
+ * which exist as long as the output does not pay. They do not depend on mu: it only scales k. */
+static void follow_prices(cone_block_t *s, const double *price) {
+    if (factor_cones(s)) return;
+    double mu = complementarity_of(s);
+    memset(s->direction, 0, sizeof(cone_direction_t) * (size_t)s->lattice->corners);
+    mehrotra_targets(s, mu);
+    cone_right_side(s, price);
+    double tau = solve_cones(s, s->rhs, s->rhs_sum, s->u);
+    cone_steps(s, s->u, tau, s->direction);
+    int finite = isfinite(s->per_primal + s->per_dual) != 0;
+    for (int x = 0; x < s->n; x++) {
+        s->u[x] += tau;
+        finite &= isfinite(s->u[x]) != 0;
+    }
+    if (!finite) return;
+    move_cones(s, step_length(s->per_primal, STEP_TO_BOUNDARY),
+               step_length(s->per_dual, STEP_TO_BOUNDARY));
+}
+
 /* What the multiplier y of a corner, in units of s / k_v, adds to A'y at its vertices. */
 INLINE void shares_of(const corner_t *at, const double *y, double *v, double *a, double *b) {
     *a = at->at_a * y[1], *b = at->at_b * y[2];
     *v = y[0] - *a - *b;
+}
+
+/* Put a multiplier inside its cone for certain, after rounding; one whose squares underflow is 0. */
+INLINE void put_inside(double *y) {
+    if (y[0] < TINY_MULTIPLIER) y[0] = y[1] = y[2] = 0.0;
+    y[0] = larger(y[0], sqrt(y[1] * y[1] + y[2] * y[2]) * (1.0 + HAIR));
 }
 
 /* reduced = c - A'y, from the multipliers alone: a bound must not depend on how exact a step was.
@@ -257,12 +293,32 @@ static void reduce_costs(cone_block_t *s) {
         const corner_t *at = l->corner + r;
         double *y = s->multiplier + 3 * r, per_k = 1.0 / s->k[at->v];
         for (int i = 0; i < 3; i++) y[i] = s->cones[r].y[i] * per_k;
-        y[0] = larger(y[0], sqrt(y[1] * y[1] + y[2] * y[2]) * (1.0 + HAIR));
+        put_inside(y);
         shares_of(at, y, &v, &a, &b);
         s->reduced[at->v] -= v, s->reduced[at->a] -= a, s->reduced[at->b] -= b;
     }
     s->loss = loss;
     memcpy(s->clean, s->reduced, sizeof(double) * (size_t)s->n);
+}
+
+/* Add a column to that of the block: the sum of two columns obeys the cones. Multipliers stay. */
+static void add_column(cone_block_t *s, const double *more) {
+    for (int64_t r = 0; r < s->lattice->corners; r++) {
+        int v = s->lattice->corner[r].v;
+        for (int a = 0; a < 3; a++) s->cones[r].y[a] *= 1.0 + more[v] / s->k[v];
+    }
+    for (int x = 0; x < s->n; x++) {
+        s->k[x] += more[x];
+        s->loss += s->cost[x] * more[x];
+    }
+}
+
+/* Scale the column; multipliers stay. */
+static void scale_column(cone_block_t *s, double factor) {
+    for (int64_t r = 0; r < s->lattice->corners; r++)
+        for (int a = 0; a < 3; a++) s->cones[r].y[a] *= factor;
+    for (int x = 0; x < s->n; x++) s->k[x] *= factor;
+    s->loss *= factor;
 }
 
 /* Sort vertices from the smallest k to the largest (Shell 1959; Ciura 2001). */
@@ -321,7 +377,7 @@ static void clean_cones(cone_block_t *s, const double *price, int32_t *order) {
         for (int64_t r = 0; r < l->corners; r++) {
             const corner_t *at = l->corner + r;
             double *y = s->multiplier + 3 * r, v, a, b;
-            y[0] = larger(y[0], sqrt(y[1] * y[1] + y[2] * y[2]) * (1.0 + HAIR));
+            put_inside(y);
             shares_of(at, y, &v, &a, &b);
             s->clean[at->v] -= v, s->clean[at->a] -= a, s->clean[at->b] -= b;
         }

@@ -12,7 +12,6 @@
 #define CENTRAL_LOW 0.3        /* correctors pull products below this share of the target up ... */
 #define CENTRAL_HIGH 3.0       /* ... and above this multiple of it down */
 #define FIRST_MU 3.0           /* first complementarity, times loss / rows */
-#define ROWS_OFF 1e-9          /* a matrix whose rows are off 1 by less may be the result */
 
 /* A block: one output. */
 #define RIDGE 1e-13     /* relative shift of the diagonal of a block matrix */
@@ -25,18 +24,25 @@
 #define JOIN_DUAL 0.3   /* and a multiplier of at most this share of the price of its input */
 #define HAIR 4e-15      /* relative margin of reduced costs, for another order of summation */
 #define CLEAN_PASSES 4
+#define TINY_MULTIPLIER 1e-140 /* of a cone, where no cost is above 1 */
 
 /* Outputs in use. */
 #define DYING 1e-4        /* an output whose column is below this everywhere is merged, ... */
 #define DYING_GAP 1.5     /* ... or, in large programs, below this multiple of the gap, ... */
 #define DYING_MOST 1e-2   /* ... if that is not above this */
+#define RETIRING 3.0      /* of a conic program: below this multiple of the gap, likewise; ... */
+#define SPOILT 0.5        /* ... one whose reduced costs miss this share of the gap ... */
+#define LATE 3            /* ... so many times in a row is taken back */
 #define ALL_OUTPUTS 12    /* so few outputs are all in use */
 #define NEW_COLUMN 0.01   /* the largest entry of a column that joins */
 #define STAGE_SMALL {1e-2}       /* gaps at which outputs left out are priced on the way: */
 #define STAGE_LARGE {3e-2, 1e-3} /* one that is found late costs more */
 #define LARGE 100         /* from this many inputs on */
 #define DEEP 5e-7         /* before a smaller gap is tried, the result for this one is kept */
+#define GO_BACK 0.3       /* outputs join an earlier iterate if mu has fallen below this share of it */
 #define ROUNDS 30         /* of pricing, at most */
+#define CONE_DIGITS 1e-14  /* loss and bound of a conic program, against the sum of costs */
+#define CONE_ITERATIONS 200 /* of a conic program, at most */
 #define ITERATIONS 300    /* between two rounds, at most */
 #define PRICING_ITERATIONS 60
 #define CLOSING 10.0      /* the gap is computed when complementarity is within this of the target */

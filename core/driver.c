@@ -680,7 +680,8 @@ static void solve_to(solve_t *s, double tolerance, int resumed) {
         int count = price(s, 0.1 * smaller(s->target, 1e-2), solved, final, paying);
         if (s->failed || !solved || s->best_loss - s->best_bound <= tolerance * s->best_loss) break;
         if (count) {
-            if (s->snapshot.there) snapshot_restore(s);
+            /* At the same complementarity, going back would only repeat the descent. */
+            if (s->snapshot.there && s->mu < GO_BACK * s->snapshot.mu) snapshot_restore(s);
             int more = 0;
             for (int a = 0; a < count; a++) {
                 int there = 0;

@@ -201,6 +201,51 @@ static void try_program(void) {
     wi_program_free(program);
 }
 
+/* A lattice of any numbers gets a status; a sensible one gets a matrix inside its cones. */
+static void try_cones(void) {
+    enum { SIDE = 5, CORNERS = 4 * SIDE * SIDE };
+    const int nx = 1 + below(SIDE), ny = 1 + below(SIDE), m = 1 + below(4), n = nx * ny;
+    double xs[SIDE], ys[SIDE], cost[4 * SIDE * SIDE], epsilon = ldexp(uniform(), below(12) - 6);
+    double matrix[4 * SIDE * SIDE], multipliers[4 * CORNERS * 3];
+    for (int i = 0; i < SIDE; i++) xs[i] = i + 0.9 * uniform(), ys[i] = i + 0.9 * uniform();
+    for (int a = 0; a < n * m; a++) cost[a] = one_in(4) ? 0.0 : uniform() - 0.2;
+    int spoilt = spoil(xs, nx) | spoil(ys, ny) | spoil(cost, (int64_t)n * m);
+    if (one_in(12)) epsilon = strange_number(), spoilt = 1;
+    const int32_t given_nx = one_in(40) ? strange_size() : nx;
+    const int32_t given_m = one_in(40) ? strange_size() : m;
+    static const volatile uint8_t flags[] = {0, 1};
+    watch w = {.stop_after = one_in(6) ? below(8) : 1000};
+    wi_options options = {
+        .tolerance = one_in(20) ? strange_number() : 1e-6,
+        .time_limit_s = one_in(10) ? strange_number() : 0.3,
+        .threads = one_in(20) ? below(9) - 4 : 1 + below(2),
+        .stop = one_in(10) ? &flags[below(2)] : NULL,
+        .progress = one_in(3) ? on_progress : NULL,
+        .context = &w,
+    };
+    if (!(options.time_limit_s <= 0.3)) options.time_limit_s = one_in(2) ? NAN : 0.3;
+    wi_cone_report report;
+    const int status = wi_cones(given_nx, ny, given_m, xs, ys, one_in(100) ? NULL : cost, epsilon,
+                                &options, matrix, multipliers, &report);
+    REQUIRE(status >= WI_OK && status <= WI_NO_MEMORY);
+    if (status != WI_OK) return;
+    REQUIRE(report.stopped >= WI_SOLVED && report.stopped <= WI_NUMERICS);
+    if (spoilt) return;
+    REQUIRE(isfinite(report.loss) && report.bound <= report.loss + 1e-9);
+    for (int v = 0; v < n; v++) {
+        double total = 0.0;
+        for (int z = 0; z < m; z++) {
+            REQUIRE(matrix[v * m + z] >= 0.0);
+            total += matrix[v * m + z];
+        }
+        REQUIRE(fabs(total - 1.0) < 1e-12);
+    }
+    for (int64_t a = 0; a < m * wi_cone_corners(nx, ny); a++) {
+        const double *y = multipliers + 3 * a;
+        REQUIRE(y[0] >= hypot(y[1], y[2]) * (1 - 1e-14));
+    }
+}
+
 /* The checks get any numbers; sizes are their caller's. */
 static void try_checks(void) {
     const int n = 1 + below(MOST), m = 1 + below(MOST);
@@ -259,6 +304,7 @@ int main(int count, char **words) {
         try_program();
         try_checks();
         try_spanner();
+        try_cones();
         seed_now++, tried++;
     } while (difftime(time(NULL), begun) < seconds);
     return printf("%llu inputs, nothing found\n", (unsigned long long)tried), 0;

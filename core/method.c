@@ -14,7 +14,6 @@
 #include "constants.h"
 #include "vectors.h"
 
-#include <stdio.h>
 #include "threads.c"
 #include "interrupt.c"
 #include "envelope.c"

@@ -50,6 +50,29 @@ int32_t EXPORT(wi_wasm_solve)(int32_t n, int32_t m, int32_t edges, const double 
     return status;
 }
 
+/* Solve the conic program of a lattice. Arrays are those of wi_cones; `numbers` gets loss, bound, gap,
+ * seconds, iterations and the wi_stopped. A time limit that is not a number means none. */
+int32_t EXPORT(wi_wasm_cones)(int32_t nx, int32_t ny, int32_t m, const double *xs, const double *ys,
+                              const double *cost, double epsilon, double tolerance,
+                              double time_limit_s, double *matrix, double *multipliers,
+                              double *numbers) {
+    wi_cone_report report = {0};
+    wi_options options = {
+        .tolerance = tolerance,
+        .time_limit_s = time_limit_s >= 0.0 ? time_limit_s : INFINITY,
+        .threads = 1,
+        .stop = &stop,
+        .progress = tell,
+    };
+    stop = 0;
+    int32_t status =
+        wi_cones(nx, ny, m, xs, ys, cost, epsilon, &options, matrix, multipliers, &report);
+    if (status != WI_OK) return status;
+    numbers[0] = report.loss, numbers[1] = report.bound, numbers[2] = report.gap;
+    numbers[3] = report.seconds, numbers[4] = report.iterations, numbers[5] = report.stopped;
+    return status;
+}
+
 /* The fields of a result. */
 #define FIELD(type, name)                                                                          \
     type EXPORT(wi_wasm_##name)(const wi_result *result) { return result->name; }

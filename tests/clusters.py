@@ -34,7 +34,15 @@ class Nodes:
     on which Ray has never run does not have.
     """
 
-    def __init__(self, port: int | None = None) -> None:
+    def __init__(self) -> None:
+        self._start()
+
+    def start_again(self) -> None:
+        """Start it at the same address, after a kill."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._start(int(self.address.rsplit(":", 1)[1]))
+
+    def _start(self, port: int | None = None) -> None:
         self.folder = _short_folder()
         try:
             (self.folder / "ray").mkdir()
@@ -58,6 +66,11 @@ class Nodes:
             self.kill()
             self.stop()
             raise
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and not ended since."""
+        return self._process.returncode is None
 
     def _words(self) -> str:
         """Return what the cluster said, and the last lines of Ray's own logs."""
@@ -103,7 +116,7 @@ class Nodes:
     def stop(self) -> None:
         """End it as Ray does, and whatever outlives that; remove its folder."""
         try:
-            if self._process.returncode is None:
+            if self.running:
                 assert self._process.stdin is not None
                 self._process.stdin.close()
                 with contextlib.suppress(subprocess.TimeoutExpired):

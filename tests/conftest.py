@@ -1,8 +1,12 @@
 import os
 import signal
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from clusters import Nodes
 
 # Before NumPy is loaded. Processes of tests share the cores: threads of OpenBLAS would wait for
 # each other, and take up to ten times the CPU. test_structured checks that they change nothing.
@@ -22,12 +26,74 @@ settings.load_profile("whereish")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the group "heavy" as heavy: it fills both cores, and quick leaves it out.
+@pytest.fixture(scope="session")
+def _nodes() -> Iterator[Nodes]:
+    made = Nodes()
+    yield made
+    made.stop()
 
-    The other groups are modules whose fixtures take long: on one process, each is made once.
+
+@pytest.fixture
+def nodes(_nodes: Nodes) -> Nodes:
+    """Return a Ray cluster that runs; a test may have ended the one before it."""
+    if not _nodes.running:
+        _nodes.start_again()
+    return _nodes
+
+
+# Modules whose tests share what takes long to make: a cluster, a server, a browser, a run. Such a
+# group is one unit of work of a process, so each of these is made once. The longest come first:
+# none is left for the end, when another process has nothing to do.
+TOGETHER = {
+    "page": ["test_page", "test_geolocation"],
+    "cluster": ["test_ray_pool", "test_cluster"],
+    "service": ["test_service"],
+    "faults": ["test_faults"],
+    "evaluation": ["test_evaluation"],
+    "wasm": ["test_wasm"],
+    "client": ["test_client"],
+    "connections": ["test_connections"],
+    "openapi": ["test_openapi"],
+    "hostile": ["test_hostile"],
+}
+_GROUPS = {f"tests/{name}.py": group for group, names in TOGETHER.items() for name in names}
+
+
+def group_of(nodeid: str) -> str | None:
+    """Return the group of a test, by its module."""
+    return _GROUPS.get(nodeid.partition("::")[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the tests of a group to one process, and all others one by one.
+
+    The scheduler of xdist 3.8 for its mark `xdist_group` does not: pytest 9.2 has no `_nodeid`, in
+    which it passes the group on. `test_house.py` checks this one.
     """
-    for item in items:
-        group = item.get_closest_marker("xdist_group")
-        if group is not None and group.args == ("heavy",):
-            item.add_marker(pytest.mark.heavy)
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid) or nodeid
+
+    config.option.loadscopereorder = False  # the order is that of the tests
+    return Groups(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the groups first in a process of xdist, then what is heavy or slow, then the rest."""
+    if not hasattr(config, "workerinput"):
+        return
+    order = list(TOGETHER)
+
+    def place(item: pytest.Item) -> int:
+        group = group_of(item.nodeid)
+        if group is not None:
+            return order.index(group)
+        long = item.get_closest_marker("heavy") or item.get_closest_marker("slow")
+        return len(order) if long else len(order) + 1
+
+    items.sort(key=place)

@@ -23,10 +23,7 @@ from whereish.release.sampler import cumulative
 CLIENT = Path(__file__).parent.parent / "clients" / "js"
 # The machine's, or the one that make puts into the environment where there is none.
 NODE = shutil.which("node") or shutil.which("node", path=str(Path(sys.executable).parent))
-pytestmark = [
-    pytest.mark.skipif(NODE is None, reason="there is no node to run the client in"),
-    pytest.mark.xdist_group("client"),
-]
+pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node to run the client in")
 
 
 @pytest.fixture(scope="module")

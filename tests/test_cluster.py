@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +20,7 @@ from test_batch import counts, people, run, summary, table
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'whereish[cluster]'")
 
-pytestmark = pytest.mark.xdist_group("heavy")
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Nodes]:
-    made = Nodes()
-    yield made
-    made.stop()
+pytestmark = pytest.mark.heavy
 
 
 # Its worker dies twice, each time as it is about to write somebody's file.
@@ -136,7 +128,6 @@ def test_ctrl_c_ends_a_solve_on_a_cluster_with_the_best_so_far(
 
 
 def test_when_the_head_is_gone_the_rest_is_done_later(nodes: Nodes, tmp_path: Path) -> None:
-    """The last one that uses these nodes: they do not outlive it."""
     source = table(tmp_path, people(100, places=30))
     with halting(
         "whereish.batch.journal:Journal.add", 30, "batch", str(source),

@@ -16,6 +16,7 @@ from hypothesis import given
 import strategies as some
 import whereish as wh
 from whereish.compiled import library
+from whereish.distributed.ray_solver import check_instruction_sets
 from whereish.solvers import Program, Progress, Structured, solve_on
 from whereish.solvers.structured import Member, Share, assembled, reduce_members, solve_share
 
@@ -309,3 +310,16 @@ def test_buffers_of_other_sizes_are_refused() -> None:
         with pytest.raises(wh.SolveError, match="do not solve the same program"):
             reduce_members(PARTS, buffers, 3, 1)
     assert reduce_members(PARTS, [np.zeros(4), np.ones(4)], 3, 1).tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("names", "advice"),
+    [
+        (["x86-64-v4", "x86-64-v3", "x86-64-v4"], "WHEREISH_ISA=v3"),
+        (["x86-64-v3", "arm64"], "machines of one kind"),
+    ],
+)
+def test_members_with_other_instructions_are_refused(names: list[str], advice: str) -> None:
+    with pytest.raises(wh.SolveError, match=f"the same instruction set, and use .*{advice}"):
+        check_instruction_sets(names)
+    check_instruction_sets(names[:1] * 3)

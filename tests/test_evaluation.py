@@ -28,7 +28,7 @@ from whereish.studies.charts import CHARTS
 from whereish.studies.evaluation import OPTIMAL, loss_at_dilation, privacy_under_priors
 from whereish.studies.runs import Part, run_parts
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("evaluation")]
+pytestmark = pytest.mark.slow
 
 SMALL = ["--users", "14", "--days", "40", "--places", "12", "--at-least", "5", "--sizes", "12",
          "--epsilons", "0.5,1.07,2", "--dilations", "1,1.05,1.1,1.2", "--time-limit", "2",
@@ -129,13 +129,6 @@ def test_every_row_says_what_made_it(finished: Path) -> None:
     assert told["command"] == row["command"]
 
 
-def test_the_command_in_a_row_makes_the_row_again(finished: Path, tmp_path: Path) -> None:
-    words = shlex.split(rows_of(finished, "figure-4")[0]["command"])[1:]
-    done = run(*words, "-o", tmp_path / "again")
-    assert done.exit_code == 0, done.stderr
-    assert timeless(tmp_path / "again") == timeless(finished)
-
-
 def test_the_papers_claims_hold_on_made_up_people(finished: Path) -> None:
     told = json.loads((finished / "run.json").read_text())["claims"]
     assert len(told) == 11
@@ -230,22 +223,25 @@ def test_a_run_is_not_mistaken_for_another(tmp_path: Path) -> None:
     assert calls == ["a", "b"] * 3
 
 
-@pytest.mark.slow
-def test_a_run_that_is_killed_goes_on_where_it_was(finished: Path, tmp_path: Path) -> None:
+def test_the_command_in_a_row_makes_the_row_again_though_it_is_killed(
+    finished: Path, tmp_path: Path
+) -> None:
+    """In other processes; each goes on where the one before was."""
     folder = tmp_path / "killed"
-    words = ["paper", *SMALL, "-o", str(folder)]
+    words = [*shlex.split(rows_of(finished, "figure-4")[0]["command"])[1:], "-o", str(folder)]
     moments = random.Random(int(os.environ.get("WHEREISH_SEED", "0")))
     parts = len(list((finished / "parts").glob("*.json")))
     kept = [0]
     while kept[-1] < parts - 4:
         # Before a part is written, or when all of it is in a file that has not its name yet.
         step = moments.choice(("whereish.studies.runs:write_whole", "whereish.files:os.replace"))
-        most = min(parts // 4, parts - kept[-1])
+        most = min(parts // 3, parts - kept[-1])
         with halting(step, moments.randint(2, most), *words) as running:
             running.wait()
             running.process.kill()
         kept.append(len(list((folder / "parts").glob("*.json"))) if folder.exists() else 0)
     assert kept == sorted(kept)
+    assert len(set(kept)) > 3, "it was to be killed in the middle"
     command = [sys.executable, "-m", "whereish", *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -317,7 +313,6 @@ def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["parts", "thesis.tex"]
 
 
-@pytest.mark.slow
 def test_the_quick_version_as_it_is_run(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "whereish", "paper", "--quick", "-o", str(tmp_path / "out"),

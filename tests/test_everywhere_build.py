@@ -284,6 +284,25 @@ def test_a_search_that_is_stopped_returns_a_private_mechanism() -> None:
     assert len(calls) == 3
 
 
+def test_a_given_lattice_without_time_is_still_private() -> None:
+    xs, ys = np.linspace(0, 4, 12), np.linspace(0, 4, 12)
+    quick = on_lattice(POINTS, WEIGHTS, EPSILON, lattice=(xs, ys), time_limit_s=1e-6)
+    assert len(quick.lattice) == 144
+    assert quick.build.stopped == "time"
+    assert quick.build.program_gap > 0  # type: ignore[operator]
+
+
+def test_visits_are_divided_by_their_sum() -> None:
+    visits = np.arange(1, 121)
+    one = on_lattice(POINTS, visits, EPSILON, vertices=40, normalise=True)
+    two = on_lattice(POINTS, visits / visits.sum(), EPSILON, vertices=40)
+    assert one.build.loss_km == pytest.approx(two.build.loss_km, rel=1e-6)
+    kept = one.build.without_prior()
+    assert kept.method == "optimal-everywhere"
+    assert kept.loss_km is kept.lower_bound_km is kept.program_bound_km is None
+    assert wh.EverywhereMechanism(one.counts, one.lattice, one.outputs, EPSILON, kept).build == kept
+
+
 def test_matrices_far_from_private_are_refused() -> None:
     lattice = Lattice(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     with pytest.raises(wh.GuaranteeError, match="too far from private everywhere"):

@@ -27,12 +27,12 @@ import pytest
 import whereish as wh
 from serving import Served, recipe, serving, wait_for, wait_until
 
-# One after the other with what else fills both cores: a browser, a cluster.
-pytestmark = pytest.mark.xdist_group("heavy")
+pytestmark = pytest.mark.heavy
 KILLS = int(os.environ.get("WHEREISH_KILLS", "5"))
 PATIENCE_S = 120.0 + 15.0 * KILLS
 REPORT = sys.stderr
 SECRET = {"WHEREISH_SECRET": "a secret that several servers share"}
+SHORT_WAITS = {"housekeeping_s": 1.0, "server_silent_s": 6.0}  # until another server takes over
 
 
 def ask(service: Served, method: str, path: str, **more: object) -> httpx.Response | None:
@@ -190,7 +190,9 @@ def postgres() -> Iterator[Postgres]:
 
 
 def test_nothing_is_lost_on_postgresql(postgres: Postgres, tmp_path: Path) -> None:
-    with serving(tmp_path / "s", "--database", postgres.url, environment=SECRET) as service:
+    with serving(
+        tmp_path / "s", "--database", postgres.url, environment=SECRET, waits=SHORT_WAITS
+    ) as service:
         found = torment(service, max(4, KILLS // 5), tmp_path, seed=2)
     assert found["server"] > 0, found
     REPORT.write(f"PostgreSQL: {found}\n")
@@ -199,10 +201,9 @@ def test_nothing_is_lost_on_postgresql(postgres: Postgres, tmp_path: Path) -> No
 def test_another_server_takes_over(postgres: Postgres, tmp_path: Path) -> None:
     """Two servers on one database: what one had begun when it died for good, the other ends."""
     flags = ("--database", postgres.url, "--workers", "1")
-    waits = {"housekeeping_s": 1.0, "server_silent_s": 6.0}
     with (
-        serving(tmp_path / "a", *flags, environment=SECRET, waits=waits) as a,
-        serving(tmp_path / "b", *flags, environment=SECRET, waits=waits) as b,
+        serving(tmp_path / "a", *flags, environment=SECRET, waits=SHORT_WAITS) as a,
+        serving(tmp_path / "b", *flags, environment=SECRET, waits=SHORT_WAITS) as b,
         a.client() as to_a,
         b.client() as to_b,
     ):

@@ -21,7 +21,7 @@ from littlesite import CHROMIUM, chromium, site
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium"),
-    pytest.mark.xdist_group("heavy"),
+    pytest.mark.heavy,
 ]
 LIMITS = Path(__file__).parent.parent / "docs" / "limitations.md"
 PLACES = wh.square_grid(48.85, 2.33, 48.87, 2.36, cell_km=(0.7, 0.7))

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from serving import PATIENCE_S, Served, recipe, serving
 
-pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("hostile")]
+pytestmark = pytest.mark.heavy
 
 CPU_SECONDS = 2.0  # of the server, for anything that anybody may send
 HEADERS = {"content-type": "application/json"}

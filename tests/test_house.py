@@ -9,10 +9,13 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
 
+import conftest
 import whereish as wh
 from serving import serving
 
@@ -181,3 +184,38 @@ def test_the_wheel_has_the_page_and_serves_it(tmp_path: Path) -> None:
             [sys.executable, "-c", code], capture_output=True, text=True, env=where
         )
         assert str(tmp_path) in said.stdout
+
+
+class _Node:
+    """A process of xdist, as its scheduler sees it."""
+
+    shutting_down, gateway = False, SimpleNamespace(id="gw")
+
+    def __init__(self, tests: list[str]) -> None:
+        self.tests, self.ran = tests, list[str]()
+
+    def send_runtest_some(self, numbers: list[int]) -> None:
+        self.ran += [self.tests[number] for number in numbers]
+
+
+def test_the_tests_of_a_group_share_a_process() -> None:
+    """The scheduler of `conftest.py`: what is made once for a group is not made twice."""
+    scheduling = pytest.importorskip("xdist.scheduler").LoadScopeScheduling
+    told = {"dist": "loadgroup", "tx": ["2*popen"]}
+    config: Any = SimpleNamespace(getvalue=told.get, option=SimpleNamespace(loadscopereorder=True))
+    made = conftest.pytest_xdist_make_scheduler(config, log=None)
+    assert isinstance(made, scheduling)
+    tests = [f"tests/{name}.py::test_{n}" for n in range(9) for name in ("test_page", "test_core")]
+    modules = [name for names in conftest.TOGETHER.values() for name in names]
+    assert len(set(modules)) == len(modules)
+    assert all((ROOT / "tests" / f"{name}.py").is_file() for name in modules)
+    nodes = [_Node(tests), _Node(tests)]
+    for node in nodes:
+        made.add_node(node)
+        made.add_node_collection(node, tests)
+    made.schedule()
+    assert [name for name in nodes[0].ran if "test_page" in name] == tests[::2]
+    assert nodes[1].ran
+    assert not any("test_page" in name for name in nodes[1].ran)
+    told["dist"] = "load"
+    assert conftest.pytest_xdist_make_scheduler(config, log=None) is None

@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium to open the page in"),
     pytest.mark.skipif(not VENDOR.exists(), reason="the page is not built: python hatch_build.py"),
     # One browser and one service for all of them.
-    pytest.mark.xdist_group("heavy"),
+    pytest.mark.heavy,
 ]
 FLAGS = [
     "--no-sandbox", "--headless=new", "--disable-gpu-sandbox", "--use-gl=angle",
@@ -104,16 +104,21 @@ class Visit:
         shot = Image.open(io.BytesIO(self.page.screenshot(clip=clip))).convert("RGB")
         return tuple(np.asarray(shot)[0, 0].tolist())
 
-    def painted(self, x: float, y: float) -> tuple[int, ...]:
-        """Return the colour there, once it is not that of the empty map."""
-        for _ in range(20):
-            if (colour := self.colour(x, y)) != EMPTY_MAP:
-                return colour
-        raise AssertionError("the map is still empty after ten seconds")
+    def beside_the_pin(self) -> tuple[float, float, tuple[int, ...]]:
+        """Return a point at the pin and its colour, once the pin stands and the map is painted."""
+        found: list[Any] = []
 
-    def changes(self, x: float, y: float, before: tuple[int, ...]) -> bool:
-        """Tell whether another colour is seen there within ten seconds."""
-        return any(self.colour(x, y) != before for _ in range(20))
+        def painted() -> bool:
+            x, y = self.tip()
+            found[:] = [x + 14, y + 14, self.colour(x + 14, y + 14)]
+            return found[2] != EMPTY_MAP and self.tip() == (x, y)
+
+        wait_until(painted)
+        return found[0], found[1], found[2]
+
+    def wait_colour(self, x: float, y: float, holds: Callable[[tuple[int, ...]], bool]) -> None:
+        """Wait until the colour that people see somewhere is as it should be."""
+        wait_until(lambda: holds(self.colour(x, y)))
 
     def give(self, selector: str, *files: tuple[str, str | bytes]) -> None:
         self.page.set_input_files(
@@ -208,11 +213,8 @@ def test_opens_with_something_to_see(visit: Visitor, pictures: Path) -> None:
     assert re.search(r"the same place \d+ %, .* 95 % fall within", said)
     # The pin stands at the likeliest place, whose cell is not the colour of the ground.
     assert seen.place() == int(np.argmax(wh.embedded_city().prior))
-    x, y = seen.tip()
-    assert (
-        sum(abs(a - b) for a, b in zip(seen.colour(x + 14, y + 14), (252, 252, 247), strict=True))
-        > 100
-    )
+    colour = seen.beside_the_pin()[2]
+    assert sum(abs(a - b) for a, b in zip(colour, (252, 252, 247), strict=True)) > 100
     assert float(seen.text("#figure-loss").split()[0]) == pytest.approx(798, abs=1)
     proved = seen.text("#proved")
     assert "No mechanism this private has a loss below 798 m: that is proved" in proved
@@ -236,14 +238,14 @@ def test_opens_with_something_to_see(visit: Visitor, pictures: Path) -> None:
 def test_the_pin_moves_by_keyboard(visit: Visitor) -> None:
     seen = visit().open()
     seen.wait_text("#where", "The pin is 543 m south-east of République")
-    first, colour = seen.place(), seen.colour(*(v + 14 for v in seen.tip()))
-    x, y = seen.tip()
+    first, (x, y, before) = seen.place(), seen.beside_the_pin()
+    stood, _ = seen.tip()
     seen.page.focus("#pane-best .pin")
     seen.page.keyboard.press("ArrowLeft")
     assert seen.place() == first - 1  # cells are in rows from the west
     left, _ = seen.tip()
-    assert left < x - 20
-    assert seen.colour(x + 14, y + 14) != colour
+    assert left < stood - 20
+    seen.wait_colour(x, y, lambda colour: colour != before)
     seen.wait_text("#where", r"The pin is (?!543 m south-east of République)")
     assert "Arrow keys" in seen.page.get_attribute("#pane-best .pin", "aria-label")
     seen.page.keyboard.press("ArrowUp")
@@ -253,8 +255,8 @@ def test_the_pin_moves_by_keyboard(visit: Visitor) -> None:
 def test_the_pin_is_dragged(visit: Visitor) -> None:
     seen = visit().open()
     first = seen.place()
+    at_x, at_y, before = seen.beside_the_pin()
     x, y = seen.tip()
-    before = seen.painted(x + 14, y + 14)
     said = seen.wait_text("#where", "The pin is")
     seen.page.mouse.move(x, y - 20)
     seen.page.mouse.down()
@@ -263,7 +265,7 @@ def test_the_pin_is_dragged(visit: Visitor) -> None:
     during = seen.place()
     seen.page.mouse.up()
     assert during == seen.place() != first
-    assert seen.changes(x + 14, y + 14, before)
+    seen.wait_colour(at_x, at_y, lambda colour: colour != before)
     assert seen.wait_text("#where", "The pin is (?!543 m south-east of République)") != said
     # It rests on a place, near where it was let go.
     assert math.dist(seen.tip(), (x - 200, y)) < 60
@@ -401,13 +403,19 @@ def test_planar_laplace_beside_it(visit: Visitor, pictures: Path) -> None:
     seen.page.focus("#pane-laplace .pin")
     seen.page.keyboard.press("ArrowLeft")
     assert seen.page.get_attribute("#pane-laplace", "data-place") == str(seen.place())
+
+    def offset(pane: str) -> Any:
+        corner = [seen.page.locator(pane).bounding_box()[k] for k in "xy"]
+        return np.subtract(seen.tip(pane), corner)
+
+    def zoomed_together() -> bool:
+        seen.page.wait_for_timeout(350)  # the camera moves for 300 ms
+        best, other = offset("#pane-best"), offset("#pane-laplace")
+        return bool(np.abs(best - before).max() > 5 and np.abs(best - other).max() < 1.5)
+
+    before = offset("#pane-best")
     seen.page.click("#pane-best .maplibregl-ctrl-zoom-in")
-    seen.page.wait_for_timeout(700)
-    offsets = [
-        np.subtract(seen.tip(pane), [seen.page.locator(pane).bounding_box()[k] for k in "xy"])
-        for pane in ("#pane-best", "#pane-laplace")
-    ]
-    assert np.abs(offsets[0] - offsets[1]).max() < 1.5
+    wait_until(zoomed_together)
     seen.page.screenshot(path=pictures / "compare.png")
     seen.page.click("#compare")
     assert not seen.page.is_visible("#pane-laplace")
@@ -711,11 +719,7 @@ def test_a_live_bar_and_a_way_out(visit: Visitor, service: Served) -> None:
     seen.wait_text("#progress-words", r"Step \d+")
     seen.page.goto("about:blank")
     with service.client() as client:
-        for _ in range(50):
-            if client.get(f"/v1/mechanisms/{job}").status_code == 404:
-                break
-            seen.page.wait_for_timeout(100)
-        assert client.get(f"/v1/mechanisms/{job}").status_code == 404
+        wait_until(lambda: client.get(f"/v1/mechanisms/{job}").status_code == 404)
 
 
 def test_on_another_machine_nothing_personal_is_sent_unasked(visit: Visitor) -> None:
@@ -935,9 +939,10 @@ def test_on_a_phone_and_in_the_dark(visit: Visitor, pictures: Path) -> None:
     assert max(int(part) for part in re.findall(r"\d+", dark)[:3]) < 60
     seen.page.screenshot(path=pictures / "phone-dark.png")
     seen.page.tap("#theme")
-    seen.page.wait_for_timeout(300)
-    light = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert min(int(part) for part in re.findall(r"\d+", light)[:3]) > 200
+    seen.page.wait_for_function(
+        "Math.min(...getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3))"
+        " > 200"
+    )
     seen.page.screenshot(path=pictures / "phone-light.png", full_page=True)
 
 
@@ -946,11 +951,10 @@ def test_without_webgl_there_is_still_a_map(visit: Visitor, pictures: Path) -> N
     seen.page.add_init_script(NO_WEBGL)
     seen.open()
     assert seen.page.is_visible(".plain-map")
-    x, y = seen.tip()
-    before = seen.painted(x + 14, y + 14)
+    x, y, before = seen.beside_the_pin()
     seen.page.focus("#pane-best .pin")
     seen.page.keyboard.press("ArrowLeft")
-    assert seen.changes(x + 14, y + 14, before)
+    seen.wait_colour(x, y, lambda colour: colour != before)
     seen.page.click("#tiles")
     assert "needs WebGL" in seen.wait_text("#tiles-wrong", "background")
     assert not seen.page.is_checked("#tiles")
@@ -967,22 +971,18 @@ def test_a_background_is_off_until_set(visit: Visitor, pictures: Path) -> None:
     corner = (box["x"] + 40, box["y"] + box["height"] - 120)
     ground = seen.colour(*corner)
     seen.page.check("#tiles")
-    seen.page.wait_for_timeout(500)
-    red, green, blue = seen.colour(*corner)
-    assert green > red + 40
-    assert green > blue + 40
+    seen.wait_colour(*corner, lambda rgb: rgb[1] > max(rgb[0], rgb[2]) + 40)
     assert seen.text("#credit") == "© Somebody"
     seen.page.screenshot(path=pictures / "background.png")
     seen.page.evaluate(  # off, on, off at once: the last one counts
         "for (let i = 0; i < 3; i++) document.getElementById('tiles').click()"
     )
-    assert seen.colour(*corner) == ground
+    seen.wait_colour(*corner, lambda rgb: rgb == ground)
+    assert seen.colour(*corner) == ground  # and stays so
     assert seen.text("#credit") == ""
     seen.give("#pmtiles-input", ("blue.pmtiles", pmtiles((0, 60, 200))))
     assert "no server learns" in seen.wait_text("#tiles-note", "this device")
-    seen.page.wait_for_timeout(500)
-    red, green, blue = seen.colour(*corner)
-    assert blue > red + 40
+    seen.wait_colour(*corner, lambda rgb: rgb[2] > rgb[0] + 40)
     seen.give("#pmtiles-input", ("not.pmtiles", b"nothing of the kind"))
     assert "background map cannot be shown" in seen.wait_text("#trouble-words", "background")
 

@@ -90,7 +90,7 @@ def test_a_second_run_reads_nothing_and_forget_deletes_what_was_kept(
     del one["rows"]["seconds"], two["rows"]["seconds"], one["output"], two["output"]
     assert one == two
     deleted, _ = fine("forget")
-    assert deleted["deleted"] == 2
+    assert deleted["deleted"] == 3, "tiles, cells and visited points"
     assert not list(cache.iterdir())
     fine("profile", traces, "-o", tmp_path / "c.csv", "--no-cache")
     assert not list(cache.iterdir())

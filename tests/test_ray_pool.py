@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,19 +26,12 @@ from whereish.service.workers.worker import LocalWorker
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'whereish[cluster]'")
 
-pytestmark = pytest.mark.xdist_group("heavy")
+pytestmark = pytest.mark.heavy
 ACTOR, WORKER, GATEWAY = (
     "ray::RayActor",
     "whereish.service.workers.process",
     "whereish.distributed.ray_gateway",
 )
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Nodes]:
-    made = Nodes()
-    yield made
-    made.stop()
 
 
 def secret(n: int) -> dict[str, Any]:
@@ -68,6 +61,14 @@ def post(client: httpx.Client, document: dict[str, Any]) -> str:
 def state(client: httpx.Client, job: str) -> dict[str, Any]:
     found: dict[str, Any] = client.get(f"/v1/mechanisms/{job}").json()
     return found
+
+
+def ended(client: httpx.Client, job: str) -> bool:
+    return state(client, job)["state"] not in ("queued", "running")
+
+
+def _either(one: Callable[[], bool], other: Callable[[], bool]) -> bool:
+    return one() or other()
 
 
 def solves(client: httpx.Client) -> str:
@@ -118,10 +119,13 @@ def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
 ) -> None:
     with serving(tmp_path, "--cluster", nodes.address, "--log-level", "debug") as service:
         with service.client() as client:
-            job = post(client, secret(150))
+            # One solve takes seconds: it is under way when its processes are killed.
+            job = post(client, secret(180))
             for deaths, killed in enumerate((ACTOR, WORKER, GATEWAY)):
-                wait_until(partial(seen_to_die, service, deaths))
+                times = partial(seen_to_die, service, deaths)
+                wait_until(partial(_either, times, partial(ended, client, job)))
                 wait_until(lambda: state(client, job)["progress"] is not None)
+                assert not ended(client, job), "it was to be killed before its end"
                 # The gateway is the only process that the server has started.
                 found = service.workers() if killed == GATEWAY else nodes.processes(killed)
                 assert found
@@ -169,7 +173,6 @@ def test_a_job_that_waits_for_a_core_can_be_deleted(nodes: Nodes, tmp_path: Path
 
 
 def test_a_cluster_that_goes_away_and_comes_back(nodes: Nodes, tmp_path: Path) -> None:
-    """The last one that uses these nodes: they do not outlive it."""
     with (
         serving(tmp_path, "--cluster", nodes.address) as service,
         service.client() as client,
@@ -180,13 +183,10 @@ def test_a_cluster_that_goes_away_and_comes_back(nodes: Nodes, tmp_path: Path) -
         assert client.get("/healthz").status_code == 200
         assert state(client, job)["state"] in ("queued", "running")
         wait_until(lambda: state(client, job)["note"] == NO_CLUSTER)
-        back = Nodes(int(nodes.address.rsplit(":", 1)[1]))
-        try:
-            assert wait_for(client, job)["state"] == "done"
-            assert client.get("/readyz").status_code == 200
-            assert service.stop() == 0
-        finally:
-            back.stop()
+        nodes.start_again()
+        assert wait_for(client, job)["state"] == "done"
+        assert client.get("/readyz").status_code == 200
+        assert service.stop() == 0
     assert not [line for line in service.log if "Traceback" in line]
 
 

@@ -28,6 +28,7 @@ OTHERS: dict[str, tuple[Any, str, Any]] = {
     "forget-prior": (None, "keep_prior", False),
     "keep-prior": (None, "keep_prior", True),
     "prior-blur": (0.3, "prior_blur", 0.3),
+    "everywhere": (True, "guarantee", "everywhere"),
 }
 # Flags that say nothing about the mechanism, each with a test below.
 PLAIN = {"output", "picture", "json", "memory-limit", "how-far", "cluster", "help"}

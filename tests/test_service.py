@@ -28,7 +28,7 @@ from whereish.cli import app
 from whereish.format import audit_bytes, unpack, without_prior
 from whereish.spec import Recipe
 
-pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("service")]
+pytestmark = pytest.mark.heavy
 
 
 @pytest.fixture(scope="module")

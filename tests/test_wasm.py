@@ -387,7 +387,7 @@ def browser() -> Iterator[Any]:
         yield opened
 
 
-@pytest.mark.xdist_group("heavy")
+@pytest.mark.heavy
 @needs_chromium
 def test_chromium_finds_the_loss_of_the_native_library(browser: Any) -> None:
     programs = [{**plain(one), "tolerance": TIGHT} for one in INSTANCES]
@@ -404,7 +404,7 @@ def test_chromium_finds_the_loss_of_the_native_library(browser: Any) -> None:
     assert [one["matrix"] for one in here] == [one["matrix"] for one in answers[:3]]
 
 
-@pytest.mark.xdist_group("heavy")
+@pytest.mark.heavy
 @needs_chromium
 @pytest.mark.parametrize(
     ("isolated", "expected"), [(True, [True, "asked", 3600]), (False, [False, "AbortError", 0])]
@@ -419,7 +419,7 @@ def test_an_aborted_solve_in_chromium(browser: Any, isolated: bool, expected: li
         page.close()
 
 
-@pytest.mark.xdist_group("heavy")
+@pytest.mark.heavy
 @needs_chromium
 def test_chromium_refuses_bad_input_and_a_missing_worker(browser: Any) -> None:
     with site() as address:

@@ -22,12 +22,11 @@ from whereish.batch.journal import DONE, FAILED, Journal, Row, Shared
 from whereish.batch.output import Output, alone
 from whereish.errors import WhereishError
 from whereish.format import SUFFIX, mechanism_bytes
-from whereish.measures import quality_loss
 from whereish.mechanisms import Mechanism, how_far, optimal_each
 from whereish.parallel import Engine, Lost
 from whereish.places import Array, Places
 from whereish.profiles import People, Profile
-from whereish.spec import BuildOptions
+from whereish.spec import EVERYWHERE, PLACES, BuildOptions
 
 # People on the same places whose mechanisms are built together; people who wait for company.
 _TOGETHER, _WAITING = 8, 4096
@@ -103,6 +102,7 @@ def run_batch(
     """
     start = time.perf_counter()
     batch, shared = Batch(people.count), Shared(options, public_places)
+    everywhere = options.guarantee == EVERYWHERE
     with alone(output), Journal(output, shared) as journal:
         seen: set[str] = set()
 
@@ -126,13 +126,18 @@ def run_batch(
                 if twice or person.profile is None:
                     note(Row(person.user, "", FAILED, problem=twice or person.problem))
                     continue
-                digest = digest_of(person.profile, shared)
+                try:
+                    who = person.profile.as_points if everywhere else person.profile
+                except WhereishError as wrong:
+                    note(Row(person.user, "", FAILED, problem=str(wrong)))
+                    continue
+                digest = digest_of(who, shared)
                 row = journal.done(person.user, digest)
                 if row is not None:
                     count(row, kept=True)
                     continue
                 journal.begin(person.user)
-                yield person.user, digest, person.profile
+                yield person.user, digest, who
 
         pieces = _pieces(wanted(), shared, output)
         lost: list[Piece] = []
@@ -163,8 +168,10 @@ def build(piece: Piece) -> list[Row]:
         specs = [options.for_person(places, prior) for prior in piece.priors]
     except WhereishError as wrong:
         return _failed(piece, str(wrong))
-    alike = (options.method, options.solver, options.form, options.time_limit_s)
-    if alike == ("exact", "auto", None, None):
+    alike = (
+        options.guarantee, options.method, options.solver, options.form, options.time_limit_s
+    )  # fmt: skip
+    if alike == (PLACES, "exact", "auto", None, None):
         try:
             made = list(
                 optimal_each(
@@ -178,9 +185,9 @@ def build(piece: Piece) -> list[Row]:
         prior = spec.prior
         try:
             found = spec.build() if mechanism is None else mechanism
-            if options.method == "exact" and (found.proof is None or options.prior_blur):
+            if alike[:2] == (PLACES, "exact") and (found.proof is None or options.prior_blur):
                 found = how_far(found, prior, tolerance=options.tolerance)
-            content = mechanism_bytes(found, prior if options.keep_prior else None)
+            content = mechanism_bytes(found, spec.kept_prior)
         except WhereishError as wrong:
             rows += _failed(replace(piece, users=(user,), digests=(digest,)), str(wrong))
             continue
@@ -188,7 +195,7 @@ def build(piece: Piece) -> list[Row]:
         told = found.build
         rows.append(
             Row(
-                user, file_name(user), DONE, len(places), quality_loss(found, prior),
+                user, file_name(user), DONE, len(places), spec.loss_of(found),
                 told.lower_bound_km, told.gap, told.seconds, len(content), digest, None, where,
             )
         )  # fmt: skip

@@ -28,7 +28,8 @@ def audit(
 ) -> Facts:
     """Check a mechanism again, exactly, from its file alone.
 
-    Every ratio is compared in exact arithmetic. Privacy does not depend on a prior. With --prior,
+    Every ratio is compared in exact arithmetic; for a mechanism with a guarantee for every point,
+    every corner of its lattice. Privacy does not depend on a prior. With --prior,
     the quality loss is computed as well. Exit code 4 means that a claim of the file does not hold,
     or that the key did not sign it.
     """
@@ -45,7 +46,9 @@ def audit(
 
 def say_certificate(found: dict[str, Any]) -> None:
     """Say what a certificate says."""
-    if not found["certified"]:
+    if "kind" in found:
+        _say_everywhere(found)
+    elif not found["certified"]:
         say(f"{found['method']}: {found['places']} places, {found['outputs']} outputs, NO epsilon")
     else:
         at = found["worst_slack_at"]
@@ -61,11 +64,37 @@ def say_certificate(found: dict[str, Any]) -> None:
     for sentence in found["guarantee"]:
         say(sentence)
     sure = found["recomputed"]
+    where = "for these points" if "kind" in found else "under this prior"
     if "quality_loss_km" in sure:
-        say(f"A report is {km(found['quality_loss_km'])} off on average under this prior.")
+        say(f"A report is {km(found['quality_loss_km'])} off on average {where}.")
     if "lower_bound_km" in sure:
         bound = km(found["lower_bound_km"])
-        say(f"Proved: every mechanism with this privacy is at least {bound} off on average.")
+        outputs = " and these outputs" if "kind" in found else ""
+        say(
+            f"Proved: every mechanism with this privacy{outputs} is at least {bound} off on "
+            "average."
+        )
+
+
+def _say_everywhere(found: dict[str, Any]) -> None:
+    """Say what holds between any two points of the plane."""
+    level = f"epsilon {found['epsilon']:.6g} {found['epsilon_unit']}"
+    if found["kind"] != "lattice":
+        say(
+            f"Holds: {level} for any two points of the plane, because of the noise that is added. "
+            f"The table of {found['cells']:,} cells and {found['outputs']} outputs was checked."
+        )
+        return
+    at = found["tightest_at"]
+    say(
+        f"Holds: {level} for any two points of the plane. All {found['corners_checked']:,} corners "
+        f"of {found['cells']:,} cells, for {found['outputs']} outputs, were compared in whole "
+        f"numbers; every row of the {found['vertices']:,} vertices sums to 2^63."
+    )
+    say(
+        f"Smallest epsilon that the counts have: {found['tightest_epsilon']:.9g} per km, at vertex "
+        f"{at['vertex']} for output {at['output']}."
+    )
 
 
 def say_needed(found: dict[str, Any], given: bool) -> None:
@@ -73,9 +102,12 @@ def say_needed(found: dict[str, Any], given: bool) -> None:
     if "quality_loss_km" in found["needs_prior"]:
         # Files of earlier versions, and forged ones: nothing in them proves these claims.
         claims = [name for name in found["needs_prior"] if found.get(name) is not None]
-        holds = "The file holds no prior."
+        what = "points" if "kind" in found else "prior"
+        holds = f"The file holds no {what}."
         if claims:
-            holds = f"The file holds no prior, so nothing proves its claims on {', '.join(claims)}."
+            holds = (
+                f"The file holds no {what}, so nothing proves its claims on {', '.join(claims)}."
+            )
         say(
             f"Not computed: the quality loss, and how near it is to the optimum. {holds} "
             "With --prior PROFILE the loss under that prior is computed. Privacy does not depend "

@@ -11,6 +11,7 @@ import typer
 
 from whereish.cli import options as opt
 from whereish.cli.console import EXIT_NOT_SOLVED, command, say, waiting
+from whereish.cli.everywhere_words import everywhere_in_words
 from whereish.cli.words import level_in_words
 from whereish.errors import WhereishError
 from whereish.format.certificate import as_plain
@@ -29,6 +30,8 @@ def batch(
     within: str | None = opt.WITHIN,
     dilation: float = opt.DILATION,
     method: str = opt.METHOD,
+    everywhere: bool = opt.EVERYWHERE,
+    vertices: int | None = opt.VERTICES,
     tolerance: float = opt.TOLERANCE,
     workers: int | None = opt.option(
         None, "Processes at a time. If not given: all cores.", opt.BUILT
@@ -54,7 +57,8 @@ def batch(
     if workers is not None:
         as_whole("workers", workers)
     people = People(profiles, normalise=normalise)
-    say(f"{people.count:,} people. {level_in_words(asked.epsilon_per_km)}")
+    in_words = everywhere_in_words if everywhere else level_in_words
+    say(f"{people.count:,} people. {in_words(asked.epsilon_per_km)}")
     engine = open_engine(workers, cluster)
     where_public = None
     if blur_with is not None and blur_with != "uniform":

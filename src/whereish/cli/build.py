@@ -23,13 +23,13 @@ from whereish.cli.prior import blur_in_words, judge_blur, public_prior, say_what
 from whereish.cli.reading import read_points, read_who
 from whereish.cli.words import level_in_words
 from whereish.errors import InputError, described
-from whereish.everywhere import Everywhere
+from whereish.everywhere import Everywhere, visits_in
 from whereish.files import check_writable
 from whereish.limits import MEMORY_GB
 from whereish.places import as_number
-from whereish.plotting import draw_mechanism, picture_kind
+from whereish.plotting import draw_everywhere, draw_mechanism, picture_kind
 from whereish.solvers import FORMS
-from whereish.spec import EVERYWHERE, BuildSpec
+from whereish.spec import EVERYWHERE, PLACES, BuildSpec
 from whereish.strict_json import read_json
 
 _LONG = 20.0  # seconds: what takes longer is announced
@@ -83,14 +83,16 @@ def build(
 ) -> None:
     """Build the private mechanism with the least quality loss.
 
-    Ctrl-C stops the search and writes the best mechanism so far (exit code 130); a second Ctrl-C
-    leaves without a file. A flag replaces the field of that name in a recipe; a flag without such
-    a field is refused.
+    Ctrl-C writes the best mechanism so far (exit code 130); a second one leaves without a file. A
+    flag replaces the field of that name in a recipe; one without a field is refused.
     """
     watch, flags = Watch(), opt.given_flags(context)
     document = spec_document(profile)
     if document is None:
         options = opt.read_options(flags)  # before anything is read or said
+    guarantee = PLACES if document is None else document.get("guarantee", PLACES)
+    if cluster is not None and EVERYWHERE in (guarantee, everywhere and EVERYWHERE):
+        raise InputError("--cluster must be left out with --everywhere: one machine builds it")
     as_number("memory-limit", memory_limit, unit="GB")
     check_writable(output)
     if picture is not None:
@@ -109,10 +111,10 @@ def build(
         spec = with_flags(document, flags)
         who = wh.Profile(spec.places, spec.prior)
     if spec.guarantee == EVERYWHERE:
-        found, facts = _build_everywhere(spec, output, memory_limit)
+        found, facts = _build_everywhere(spec, output, memory_limit, picture)
         facts |= watch.say(found)
         if as_json:
-            emit({**facts, "output": str(output), "picture": None})
+            emit({**facts, "output": str(output), "picture": picture and str(picture)})
         if found.build.stopped == "asked":
             raise typer.Exit(EXIT_INTERRUPTED)
         return
@@ -182,6 +184,8 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
     before = BuildSpec.from_document(document)
     if "everywhere" in flags or before.guarantee == EVERYWHERE:
         opt.check_everywhere_flags(flags)
+    if "vertices" in flags and "everywhere" not in flags and before.guarantee != EVERYWHERE:
+        raise InputError("--vertices must go with --everywhere")
     made = before.changed(**{field: value for field, (_, value) in changes.items()})
     opt.check_search_flags(flags, made.method)
     for field, (flag, _) in changes.items():
@@ -194,7 +198,7 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
 
 
 def _build_everywhere(
-    spec: BuildSpec, output: Path, memory_limit_gb: float
+    spec: BuildSpec, output: Path, memory_limit_gb: float, picture: Path | None
 ) -> tuple[Everywhere, dict[str, Any]]:
     """Build a mechanism for all points, write it and say what it promises; return its facts too."""
     say_points(spec.places)
@@ -212,8 +216,8 @@ def _build_everywhere(
             progress=lambda now: tell(*solve_progress(now, spec.tolerance)),
         )  # fmt: skip
     wh.save_mechanism(output, mechanism, spec.kept_prior)
-    loss = spec.loss_of(mechanism)
-    say_everywhere(mechanism, loss)
+    facts = build_facts(mechanism, spec.places, spec.prior)
+    say_everywhere(mechanism, facts)
     if spec.keep_prior:
         say("Careful: the file holds the points that you visit. Do not pass it on.")
     else:
@@ -222,8 +226,13 @@ def _build_everywhere(
             "without them in it. Pass on reports, not the file. See docs/limitations.md."
         )
     kept = "with the points, readable by you only" if spec.keep_prior else "without the points"
-    say(f"Wrote {output} ({kept}).")
-    return mechanism, build_facts(mechanism, spec.places, loss)
+    wrote = f"Wrote {output} ({kept})"
+    if picture is not None:
+        draw_everywhere(mechanism, visits_in(mechanism, spec.places, spec.prior), picture)
+        say(f"{wrote} and {picture}.")
+    else:
+        say(f"{wrote}. Next: whereish audit {output}")
+    return mechanism, facts
 
 
 def _search(spec: BuildSpec, memory_limit_gb: float, cluster: str | None) -> wh.Mechanism:

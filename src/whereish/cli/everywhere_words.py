@@ -9,9 +9,10 @@ import numpy as np
 
 import whereish as wh
 from whereish.cli.console import say
-from whereish.cli.presentation import STOPPED, extent
+from whereish.cli.presentation import STOPPED, everywhere_facts, extent
 from whereish.cli.words import saved
-from whereish.everywhere import Everywhere
+from whereish.everywhere import Everywhere, at_visited_points, visits_in
+from whereish.places import Array
 from whereish.units import km
 
 
@@ -31,30 +32,21 @@ def everywhere_in_words(epsilon: float) -> str:
     )
 
 
-def build_facts(mechanism: Everywhere, points: wh.Places, loss_km: float) -> dict[str, Any]:
+def build_facts(mechanism: Everywhere, points: wh.Places, weights: Array) -> dict[str, Any]:
     """Collect what --json prints of a mechanism for visited points."""
-    on_lattice = mechanism if isinstance(mechanism, wh.EverywhereMechanism) else None
-    return {
-        **vars(mechanism.build),
+    visits = visits_in(mechanism, points, weights)
+    return everywhere_facts(mechanism, visits, *at_visited_points(mechanism, visits)) | {
         "guarantee": "everywhere",
-        "kind": "lattice" if on_lattice else "planar-laplace",
-        "points": len(points),
-        "vertices": on_lattice and len(on_lattice.lattice),
-        "outputs": len(mechanism.outputs),
-        "epsilon": mechanism.epsilon,
-        "epsilon_unit": "per km",
-        "epsilon_per_km": mechanism.epsilon,
-        "tightest_epsilon_per_km": float(wh.tightest_epsilon_everywhere(mechanism)),
-        "private": True,
-        "ratio_2_within_km": math.log(2) / mechanism.epsilon,
-        "quality_loss_km": loss_km,
-        "corners_checked": 0 if on_lattice is None else on_lattice.verdict.corners,
+        "kind": "lattice" if isinstance(mechanism, wh.EverywhereMechanism) else "planar-laplace",
+        "vertices": (
+            len(mechanism.lattice) if isinstance(mechanism, wh.EverywhereMechanism) else None
+        ),
     }
 
 
-def say_everywhere(mechanism: Everywhere, loss_km: float) -> None:
+def say_everywhere(mechanism: Everywhere, facts: dict[str, Any]) -> None:
     """Say what a mechanism promises, what was checked, what it costs, and which one was better."""
-    built = mechanism.build
+    built, loss_km = mechanism.build, facts["quality_loss_km"]
     say()
     if isinstance(mechanism, wh.EverywhereMechanism):
         took = "" if built.seconds is None else f" in {built.seconds:.2f} s"
@@ -74,6 +66,8 @@ def say_everywhere(mechanism: Everywhere, loss_km: float) -> None:
         why = STOPPED.get(built.stopped, "early")
         say(f"  stopped       {why}, with the best mechanism so far; its privacy is complete")
     say(f"  quality loss  a report is {km(loss_km)} off on average")
+    guess = km(facts["adversary_error_km"])
+    say(f"  adversary     the best guess of an adversary who knows the points is {guess} off")
     for words in _bounds(built):
         say(f"  bound         {words}")
     if built.other_loss_km is not None:

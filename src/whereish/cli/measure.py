@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import whereish as wh
 from whereish.cli import options as opt
 from whereish.cli.console import Facts, command, say
-from whereish.cli.presentation import facts_of, say_mechanism
+from whereish.cli.presentation import everywhere_facts, facts_of, say_mechanism
 from whereish.cli.prior import load_with_prior
 from whereish.errors import InputError
+from whereish.everywhere import Everywhere, at_visited_points
 from whereish.places import metric_names, named_metric
 from whereish.units import km, length_km
 
@@ -43,7 +45,9 @@ def measure(
 ) -> Facts:
     """Measure the quality loss and the privacy of a mechanism.
 
-    Among the measures are the error of an adversary, and the smallest epsilon that holds.
+    Among the measures are the error of an adversary, and the smallest epsilon that holds. A
+    mechanism with a guarantee for every point is measured at the points that are in its file, or
+    at the places of --prior.
     """
     known = metric_names("adversary")
     if adversary_metric not in known:
@@ -61,25 +65,33 @@ def measure(
             f"{mechanism} holds no prior: give --prior PROFILE, the profile that it was built for, "
             "or another one of the same places"
         )
-    metric = named_metric(adversary_metric, judged.inputs)
-    facts = facts_of(judged, weights) | {
-        "adversary_error_km": wh.adversary_error(judged, weights, metric),
+    facts: dict[str, Any]
+    place = "place"
+    if isinstance(judged, Everywhere):
+        measured, at = at_visited_points(judged, weights)
+        facts, weights, place = everywhere_facts(judged, weights, measured, at), at, "point"
+    else:
+        measured = judged
+        facts = facts_of(judged, weights)
+    metric = named_metric(adversary_metric, measured.inputs)
+    facts |= {
+        "adversary_error_km": wh.adversary_error(measured, weights, metric),
         "adversary_metric": adversary_metric,
         "adversary_error_unit": _UNITS.get(adversary_metric, "km"),
-        "worst_case_loss_km": wh.worst_case_loss(judged),
-        "report_radius_95_km": wh.report_radius(judged, weights),
-        "conditional_entropy_bits": wh.conditional_entropy(judged, weights),
+        "worst_case_loss_km": wh.worst_case_loss(measured),
+        "report_radius_95_km": wh.report_radius(measured, weights),
+        "conditional_entropy_bits": wh.conditional_entropy(measured, weights),
     }
     say_mechanism(judged, facts)
     worst, reach = km(facts["worst_case_loss_km"]), km(facts["report_radius_95_km"])
-    say(f"  worst case    from one place, a report is {worst} off on average")
-    say(f"  reports       95% of them are within {reach} of the true place")
+    say(f"  worst case    from one {place}, a report is {worst} off on average")
+    say(f"  reports       95% of them are within {reach} of the true {place}")
     say(
         f"  uncertainty   a report leaves {facts['conditional_entropy_bits']:.2f} bits of "
-        "uncertainty about the place"
+        f"uncertainty about the {place}"
     )
     if radius_km is not None:
-        radius = wh.radius_to_ask(judged, radius_km, confidence, weights)
+        radius = wh.radius_to_ask(measured, radius_km, confidence, weights)
         facts |= {"radius_to_ask_km": radius, "confidence": confidence}
         say(
             f"  retrieval     to cover {radius_of_interest} around you in {confidence:.0%} of "

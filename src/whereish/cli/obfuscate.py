@@ -10,6 +10,7 @@ import whereish as wh
 from whereish.cli import options as opt
 from whereish.cli.console import Facts, command, say, waiting
 from whereish.errors import InputError, seems_data
+from whereish.everywhere import Everywhere
 from whereish.interrupts import restore_handler
 from whereish.release import OUTSIDE
 
@@ -27,7 +28,8 @@ def obfuscate(
     outside: str = opt.option(
         "error",
         "Points outside the area of the mechanism: refuse them (error), report the nearest "
-        "place (nearest), or add noise (planar-laplace).",
+        "place (nearest), or add noise (planar-laplace). Not for a mechanism with a guarantee for "
+        "every point: it has no outside.",
         _POINTS,
         "CHOICE",
         choices=OUTSIDE,
@@ -86,7 +88,12 @@ def obfuscate(
     _say_columns(made, time_column)
     if made.blank:
         say(f"Rows without a point: {made.blank:,}. They are written without one.")
-    if made.outside:
+    if isinstance(mechanism, Everywhere):
+        say(
+            "The guarantee holds between any two points: none was moved to a place first. Points "
+            f"outside the rectangle of the lattice, moved onto it: {made.outside:,}."
+        )
+    elif made.outside:
         say(f"Points outside the area: {made.outside:,}. {_TREATED[outside]}")
     if mechanism.epsilon is None:
         say("Careful: this mechanism has NO epsilon, so nothing limits what its reports reveal.")

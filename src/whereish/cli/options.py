@@ -26,9 +26,7 @@ _FLAGS = {"time_limit_s": "time_limit", "form": "formulation", "guarantee": "eve
 # Flags that are no fields of a build and do not go with --everywhere, and why.
 _NOT_EVERYWHERE = {
     "blur_with": "its lattice follows the points, which a blur does not hide",
-    "cluster": "one machine builds it",
     "how_far": "its lower bounds are always computed",
-    "picture": "whereish plot draws it",
 }
 
 
@@ -202,7 +200,10 @@ def check_search_flags(flags: dict[str, Any], method: str) -> None:
 
 
 def check_everywhere_flags(flags: dict[str, Any]) -> None:
-    """Refuse flags that a mechanism for all points cannot follow."""
+    """Refuse flags that a mechanism for all points cannot follow.
+
+    A cluster builds the mechanisms of many people, but not one of them: see ``cli/build.py``.
+    """
     from whereish.spec import NOT_EVERYWHERE
 
     refused = {_FLAGS.get(field, field): why for field, why in NOT_EVERYWHERE.items()}

@@ -12,8 +12,9 @@ from whereish.cli.options import AS_JSON, NORMALISE, OTHER_PRIOR, argument, opti
 from whereish.cli.prior import load_with_prior
 from whereish.cli.reading import read_who
 from whereish.errors import InputError
+from whereish.everywhere import Everywhere
 from whereish.format import is_mechanism_file
-from whereish.plotting import draw_mechanism, draw_profile, picture_kind
+from whereish.plotting import draw_everywhere, draw_mechanism, draw_profile, picture_kind
 
 _DRAWN = "What is drawn"
 
@@ -23,7 +24,10 @@ def plot(
     source: Path = argument("MECHANISM|PROFILE", "The file to draw."),
     output: Path = output_option("A .png, .pdf or .svg file."),
     place: int | None = option(
-        None, "Draw the reports from this place. If not given: from the most likely place.", _DRAWN
+        None,
+        "Draw the reports from this place, or this vertex of a lattice. If not given: from the "
+        "most likely place.",
+        _DRAWN,
     ),
     dilation: float | None = option(None, "Draw the spanner of this dilation as well.", _DRAWN),
     prior: Path | None = OTHER_PRIOR,
@@ -36,6 +40,17 @@ def plot(
         raise InputError(f"what to draw must be a file that exists, got {source}")
     if is_mechanism_file(source):
         mechanism, weights = load_with_prior(source, prior, normalise)
+        if isinstance(mechanism, Everywhere):
+            if dilation is not None:
+                raise InputError(
+                    f"--dilation must go with a mechanism between places, and {source} is one "
+                    "between all points: it has no spanner"
+                )
+            draw_everywhere(mechanism, weights, output, place)
+            if weights is None:
+                say(f"{source} holds no points: give --prior PROFILE to see them in the picture.")
+            say(f"Wrote {output}")
+            return {"output": str(output)}
         uniform = np.full(len(mechanism.inputs), 1 / len(mechanism.inputs))
         who = wh.Profile(mechanism.inputs, uniform if weights is None else weights)
         built_with = mechanism.build.requested_dilation

@@ -11,7 +11,7 @@ from rich.table import Table
 
 import whereish as wh
 from whereish.cli.console import say
-from whereish.everywhere import AnyMechanism
+from whereish.everywhere import AnyMechanism, Everywhere, Visits, loss_of
 from whereish.places import Array
 from whereish.solvers import Progress
 from whereish.studies import Row
@@ -66,6 +66,30 @@ def facts_of(mechanism: wh.Mechanism, prior: Array) -> dict[str, Any]:
     }
 
 
+def everywhere_facts(
+    mechanism: Everywhere, visits: Visits, visited: wh.Mechanism, weights: Array
+) -> dict[str, Any]:
+    """Collect what --json prints of a mechanism with a guarantee for every point."""
+    tightest = wh.tightest_epsilon_everywhere(mechanism)
+    corners = mechanism.verdict.corners if isinstance(mechanism, wh.EverywhereMechanism) else 0
+    return {
+        **vars(mechanism.build),
+        "points": len(visits),
+        "outputs": len(mechanism.outputs),
+        "epsilon": mechanism.epsilon,
+        "epsilon_unit": mechanism.epsilon_unit,
+        "epsilon_per_km": mechanism.epsilon,
+        "tightest_epsilon_per_km": float(tightest),
+        "tightest_vertex": tightest.vertex,
+        "tightest_output": tightest.output,
+        "private": True,
+        "ratio_2_within_km": math.log(2) / mechanism.epsilon,
+        "quality_loss_km": loss_of(mechanism, visits),
+        "adversary_error_km": wh.adversary_error(visited, weights),
+        "corners_checked": corners,
+    }
+
+
 class Watch:
     """A stopwatch: how long a command took."""
 
@@ -90,7 +114,7 @@ def say_profile(who: wh.Profile) -> None:
         say(f"Careful: the places are too far apart for a flat map: distances are {off:.0%} off")
 
 
-def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
+def say_mechanism(mechanism: AnyMechanism, facts: dict[str, Any]) -> None:
     """Say what a mechanism promises, what was checked and what it costs."""
     built = mechanism.build
     say()
@@ -102,13 +126,7 @@ def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
         )
     for note in built.notes:
         say(f"  note          {note}")
-    if mechanism.verdict is None:
-        say("  privacy       no epsilon is promised")
-    else:
-        say(
-            f"  privacy       epsilon {mechanism.epsilon:.4g} {mechanism.epsilon_unit} holds "
-            f"for all {mechanism.verdict.ratios:,} ratios, checked one by one"
-        )
+    say(f"  privacy       {_privacy(mechanism)}")
     if built.stopped is not None:
         why = STOPPED.get(built.stopped, "early")
         say(f"  stopped       {why}, with the best mechanism so far; its privacy is complete")
@@ -120,6 +138,20 @@ def say_mechanism(mechanism: wh.Mechanism, facts: dict[str, Any]) -> None:
     if facts.get("adversary_error_unit", "km") != "km":
         off = f"wrong {error:.1%} of the time"
     say(f"  adversary     the best guess of an adversary who knows the prior is {off}")
+
+
+def _privacy(mechanism: AnyMechanism) -> str:
+    """Say what is promised, and what was checked."""
+    if mechanism.epsilon is None:
+        return "no epsilon is promised"
+    level = f"epsilon {mechanism.epsilon:.4g} {mechanism.epsilon_unit} holds"
+    if isinstance(mechanism, wh.PlanarLaplaceEverywhere):
+        return f"{level} for any two points of the plane, because of its noise"
+    if isinstance(mechanism, wh.EverywhereMechanism):
+        corners = f"{mechanism.verdict.corners:,} corners of cells"
+        return f"{level} for any two points of the plane: {corners}, checked one by one"
+    ratios = 0 if mechanism.verdict is None else mechanism.verdict.ratios
+    return f"{level} for all {ratios:,} ratios, checked one by one"
 
 
 def _optimum(built: wh.Build) -> str | None:

@@ -11,6 +11,7 @@ import whereish as wh
 from whereish.cli.console import say
 from whereish.cli.reading import read_who
 from whereish.errors import InputError
+from whereish.everywhere import AnyMechanism, Everywhere, visits_in
 from whereish.format import TELLS_PRIOR
 from whereish.places import Array
 from whereish.spec import BuildSpec
@@ -32,14 +33,20 @@ def public_prior(blur_with: str | None, who: wh.Profile, normalise: bool) -> Arr
     return other.prior
 
 
-def load_with_prior(
-    path: Path, other: Path | None, normalise: bool
-) -> tuple[wh.Mechanism, Array | None]:
-    """Read a mechanism with the prior of a profile, or the one in the file, where there is one."""
+def load_with_prior(path: Path, other: Path | None, normalise: bool) -> tuple[AnyMechanism, Any]:
+    """Read a mechanism with the prior of a profile, or the one in the file, where there is one.
+
+    The prior of a mechanism with a guarantee for every point is `Visits`: the visited points of the
+    profile or, if it has none, its places, which may be any.
+    """
     mechanism, prior = wh.load_mechanism(path)
     if other is None:
         return mechanism, prior
     who = read_who(other, normalise=normalise)
+    if isinstance(mechanism, Everywhere):
+        if who.visited is not None:
+            who = who.as_points
+        return mechanism, visits_in(mechanism, who.places, who.prior)
     if not who.places.same_as(mechanism.inputs):
         raise InputError(f"prior {other} must have the places of {path}, in the same order")
     return mechanism, who.prior

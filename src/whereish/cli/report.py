@@ -35,7 +35,8 @@ def report(
     ),
     outside: str = option(
         "error",
-        "If you are outside the area of the mechanism: refuse, or take the nearest place.",
+        "If you are outside the area of the mechanism: refuse, or take the nearest place. Not for "
+        "a mechanism with a guarantee for every point: it has no outside.",
         _WHERE,
         choices=OUTSIDE[:2],
     ),
@@ -52,7 +53,8 @@ def report(
 ) -> Facts:
     """Draw a report of where you are, within a budget.
 
-    The same place gets the same report all period, at no further cost. Give where you are as one
+    The same place gets the same report all period, at no further cost. A place of a mechanism with
+    a guarantee for every point is a square of 100 m. Give where you are as one
     line, LAT,LON, on standard input; at a terminal you are asked for it. Exit code 5 means that
     the budget does not suffice: nothing was reported.
     """

@@ -10,12 +10,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from whereish.device.ledger import Ledger
 from whereish.errors import InputError, described
-from whereish.mechanisms.mechanism import Mechanism
-from whereish.places import as_whole
+from whereish.everywhere import AnyMechanism, Everywhere
+from whereish.everywhere.mechanism import points_of
+from whereish.places import Array, as_whole
+from whereish.places.lattice import UNITS_PER_KM, to_units
 from whereish.release import OUTSIDE, check_outside, snap
 from whereish.units import utc
+
+SQUARE_KM = 0.1  # GPS fixes of a person who stays are within it, or in a square beside it
+_SQUARES = 2**20  # more than there are on an axis on each side of the origin: 8192 km
 
 
 @dataclass(frozen=True)
@@ -56,10 +63,14 @@ class Reporter:
     within a period a place always gets the same report, and the report of a new place is charged to
     a budget in a ledger file. The reports do show whether somebody has moved.
 
+    For a mechanism with a guarantee for every point, a place is a square of 100 m: the first report
+    from it is drawn at the point itself, and repeated for other points of the square. A point
+    outside the rectangle of the lattice is moved onto it first.
+
     Parameters
     ----------
     mechanism
-        A mechanism with an epsilon.
+        A mechanism with an epsilon, between places or between all points.
     ledger
         The file of the ledger; a missing one is created.
     budget, period
@@ -68,7 +79,8 @@ class Reporter:
         The budget as a number of new places per period: exactly this many times the epsilon of the
         mechanism, in decimal arithmetic.
     outside
-        "error" or "nearest", for points outside the area of the places.
+        "error" or "nearest", for points outside the area of the places. A mechanism with a
+        guarantee for every point has no such area: it takes the default only.
     clock
         Returns the time in seconds since 1970.
 
@@ -85,7 +97,7 @@ class Reporter:
 
     def __init__(
         self,
-        mechanism: Mechanism,
+        mechanism: AnyMechanism,
         ledger: str | Path,
         budget: float | None = None,
         period: str | None = None,
@@ -94,7 +106,7 @@ class Reporter:
         outside: str = "error",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if not isinstance(mechanism, Mechanism) or mechanism.epsilon is None:
+        if not isinstance(mechanism, AnyMechanism) or mechanism.epsilon is None:
             raise InputError(
                 f"a Reporter needs a mechanism with an epsilon, got {described(mechanism)}"
             )
@@ -102,10 +114,14 @@ class Reporter:
             raise InputError(f'outside must be "error" or "nearest", got {described(outside)}')
         self.mechanism, self.outside, self.clock = mechanism, outside, clock
         unit = mechanism.epsilon_unit
-        if not mechanism.is_per_km and mechanism.privacy_metric is not None:
-            unit += " " + hashlib.sha256(mechanism.privacy_metric.tobytes()).hexdigest()[:16]
+        if isinstance(mechanism, Everywhere):
+            check_no_policy(outside)
+            content = mechanism.identity()
+        else:
+            content = mechanism.counts.tobytes() + mechanism.inputs.xy.tobytes()
+            if not mechanism.is_per_km and mechanism.privacy_metric is not None:
+                unit += " " + hashlib.sha256(mechanism.privacy_metric.tobytes()).hexdigest()[:16]
         self.ledger = Ledger(ledger, _budget(budget, new_places, mechanism.epsilon), period, unit)
-        content = mechanism.counts.tobytes() + mechanism.inputs.xy.tobytes()
         self._digest = hashlib.sha256(content).hexdigest()
 
     def report(self, at: Any) -> Report:
@@ -116,14 +132,11 @@ class Reporter:
         BudgetError
             If the budget of this period does not allow it. Nothing is reported.
         """
-        snapped = snap(self.mechanism.inputs, at)
-        if len(snapped.rows) != 1:
-            raise InputError(f"at must be one place or point, got {len(snapped.rows)}")
-        check_outside(snapped, self.mechanism.inputs, self.outside, OUTSIDE[:2])
-        place, cost = int(snapped.rows[0]), float(self.mechanism.epsilon or 0.0)
+        place, true = self._place(at)
+        cost = float(self.mechanism.epsilon or 0.0)
         entry = self.ledger.spend(
             self._digest, place, cost, self.clock(),
-            lambda: int(self.mechanism.sample(place).outputs[0]),
+            lambda: int(self.mechanism.sample(true).outputs[0]),
         )  # fmt: skip
         places = self.mechanism.outputs
         if not 0 <= entry.output < len(places):
@@ -135,6 +148,35 @@ class Reporter:
             entry.fresh, entry.cost, entry.spent, entry.budget, entry.new_places_left,
             utc(entry.period_ends, "%Y-%m-%dT%H:%M:%SZ") or "far from now",
         )  # fmt: skip
+
+    def _place(self, at: Any) -> tuple[int, Any]:
+        """Return the number of the place of a report, and the location that it is drawn from."""
+        if isinstance(self.mechanism, Everywhere):
+            points, _ = points_of(self.mechanism.outputs, at)
+            if len(points) != 1:
+                raise InputError(f"at must be one point, got {len(points)}")
+            return square_of(self.mechanism.projected(points)), np.asarray(at).reshape(2)
+        snapped = snap(self.mechanism.inputs, at)
+        if len(snapped.rows) != 1:
+            raise InputError(f"at must be one place or point, got {len(snapped.rows)}")
+        check_outside(snapped, self.mechanism.inputs, self.outside, OUTSIDE[:2])
+        place = int(snapped.rows[0])
+        return place, place
+
+
+def square_of(point: Array) -> int:
+    """Return the number of the square of 100 m that a point is in, (1, 2) km."""
+    east, north = np.floor(to_units(point)[0] / (SQUARE_KM * UNITS_PER_KM)).astype(int).tolist()
+    return int((east + _SQUARES) * 2 * _SQUARES + north + _SQUARES)
+
+
+def check_no_policy(outside: str) -> None:
+    """Raise InputError for a policy where none is needed: the guarantee has no border."""
+    if outside != "error":
+        raise InputError(
+            "outside must not be given for a mechanism with a guarantee for every point: a point "
+            "outside the rectangle of its lattice is moved onto it, and the guarantee still holds"
+        )
 
 
 def _budget(

@@ -12,7 +12,7 @@ from typing import Any
 
 from whereish.compressed import unpacked_size
 from whereish.errors import InputError, column_names, described, seems_data
-from whereish.mechanisms.mechanism import Mechanism
+from whereish.everywhere import AnyMechanism
 from whereish.parquet import check_parquet
 
 _NAMES = {
@@ -135,10 +135,12 @@ def _shown(name: Any) -> str:
     return "(a name that seems to be data)" if seems_data(name) else repr(name[:40])
 
 
-def find_pair(schema: Any, declared: Declared, mechanism: Mechanism, text: bool) -> tuple[str, str]:
+def find_pair(
+    schema: Any, declared: Declared, mechanism: AnyMechanism, text: bool
+) -> tuple[str, str]:
     """Return the two columns of coordinates: the declared ones, or two with usual names."""
     lower = {name.strip().lower(): name for name in reversed(list(schema))}  # the first counts
-    earth = mechanism.inputs.plane is not None
+    earth = mechanism.outputs.plane is not None
     found: Any = declared.pair
     for first, second in _NAMES["latlon" if earth else "xy"] if found is None else ():
         if first in lower and second in lower:

@@ -17,9 +17,10 @@ import numpy as np
 from whereish.device.column_leaks import ReservoirSample, encoded_columns, leaking_columns
 from whereish.device.table_columns import Columns
 from whereish.errors import InputError, WhereishError, seems_data
+from whereish.everywhere import AnyMechanism, Everywhere
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array
-from whereish.release import OUTSIDE
+from whereish.release import OUTSIDE, Reports
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Obfuscated:
     rows, blank
         The number of rows, and of rows without a location, which stay without one.
     outside
-        The number of locations outside the area of the places.
+        The number of locations outside the area of the places, or the rectangle of a lattice.
     columns
         The two columns that were replaced.
     user, users, most_per_user
@@ -94,7 +95,7 @@ class RowObfuscator:
         Set it to end the work of other threads.
     """
 
-    mechanism: Mechanism
+    mechanism: AnyMechanism
     columns: Columns
     policy: str
     progress: Callable[[int], object] | None
@@ -138,15 +139,13 @@ class RowObfuscator:
         )
         points = np.column_stack([number.to_numpy() for number in numbers])
         known = np.isfinite(points).all(axis=1)
-        earth = self.mechanism.inputs.plane is not None
+        earth = self.mechanism.outputs.plane is not None
         most = np.array([90.0, 180.0]) if earth else np.array([1e12, 1e12])
         beyond = known & (np.abs(points) > most).any(axis=1)
         reported = np.full(points.shape, np.nan)
         usable, outside = known & ~beyond, 0
         if usable.any() and not self.wrong and not wrong:
-            # `finish` raises the error, with counts of the whole file.
-            policy = "nearest" if self.policy == "error" else self.policy
-            reports = self.mechanism.sample(points[usable], outside=policy)
+            reports = self._reports(points[usable])
             reported[usable] = reports.xy if reports.latlon is None else reports.latlon
             outside = int(reports.outside.sum())
         after = frame.with_columns(
@@ -157,6 +156,13 @@ class RowObfuscator:
             pl.col(name).cast(kind) for name, kind in self.columns.kinds.items()
         ).rechunk()
         return Batch(after, frame, points, wrong, int(beyond.sum()), outside)
+
+    def _reports(self, points: Array) -> Reports:
+        if isinstance(self.mechanism, Everywhere):
+            return self.mechanism.sample(points)
+        # `finish` raises the error, with counts of the whole file.
+        policy = "nearest" if self.policy == "error" else self.policy
+        return self.mechanism.sample(points, outside=policy)
 
     def _count(self, batch: Batch) -> Any:
         self.rows += len(batch.frame)
@@ -186,7 +192,7 @@ class RowObfuscator:
                 f"180 degrees, in this order, or finite km in a plane; {self.beyond:,} of "
                 f"{self.rows:,} rows are not"
             )
-        if self.outside and self.policy == "error":
+        if isinstance(self.mechanism, Mechanism) and self.outside and self.policy == "error":
             raise InputError(
                 f"{self.outside:,} of {self.rows - self.blank:,} points must be inside the area, "
                 f"within {self.mechanism.inputs.largest_snap_km:.3g} km of a place, and are not; "

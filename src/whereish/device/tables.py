@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from whereish.device.reporter import check_no_policy
 from whereish.device.shuffle import RowBuffer, is_sorted, shuffle_ties
 from whereish.device.table_columns import Columns, Declared, choose, find_pair, scan, size_of
 from whereish.device.table_rows import Obfuscated, RowObfuscator
 from whereish.errors import FormatError, InputError, WhereishError, described
+from whereish.everywhere import AnyMechanism, Everywhere
 from whereish.files import check_writable, real_path
-from whereish.mechanisms.mechanism import Mechanism
 from whereish.release import OUTSIDE
 
 __all__ = ["Obfuscated", "obfuscate_table"]
@@ -29,7 +30,7 @@ _BATCH = 100_000  # rows per batch
 
 
 def obfuscate_table(
-    mechanism: Mechanism,
+    mechanism: AnyMechanism,
     source: str | Path,
     target: str | Path,
     columns: tuple[str, str] | None = None,
@@ -71,7 +72,9 @@ def obfuscate_table(
         are, unless the table is sorted by `time`: then that order is kept, and rows with equal
         times are shuffled.
     outside
-        The policy for locations outside the area, see `Mechanism.sample`.
+        The policy for locations outside the area, see `Mechanism.sample`. A mechanism with a
+        guarantee for every point needs none: it takes the default only, and moves a location
+        outside the rectangle of its lattice onto it. No location is moved to a place first.
     progress
         Called with the number of rows done.
 
@@ -80,10 +83,12 @@ def obfuscate_table(
     Memory: a few hundred MB besides the libraries, for a table of any size; larger tables are
     shuffled with temporary files in a folder beside the target.
     """
-    if not isinstance(mechanism, Mechanism):
+    if not isinstance(mechanism, AnyMechanism):
         raise InputError(f"mechanism must be a Mechanism, got {type(mechanism).__name__}")
     if outside not in OUTSIDE:
         raise InputError(f"outside must be one of {', '.join(OUTSIDE)}, got {described(outside)}")
+    if isinstance(mechanism, Everywhere):
+        check_no_policy(outside)
     if shuffle is not None and not isinstance(shuffle, bool):
         raise InputError(f"shuffle must be True, False or None, got {described(shuffle)}")
     from_file, to_file = _files(source, target)

@@ -15,7 +15,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Client, Connection, Listener, wait
 from typing import Any
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whereish import interrupts
+from whereish.compiled import instruction_set
 from whereish.distributed.cluster import check_cluster, join_cluster, machines_of
 from whereish.errors import SolveError
 from whereish.places import Array
@@ -69,9 +70,9 @@ class MemberProcess:
         self._program, self._threads = program, threads
         self._listener = Listener((host, 0), authkey=key)
 
-    def ready(self) -> Any:
-        """Return the address at which the member waits for its task."""
-        return self._listener.address
+    def ready(self) -> tuple[Any, str]:
+        """Return the address at which the member waits for its task, and its instruction set."""
+        return self._listener.address, instruction_set()
 
     def solve(self) -> None:
         """Wait for a task, solve it as a member and send the result."""
@@ -210,7 +211,9 @@ class _Group:
     def _begin(
         self, prior: Array, tolerance: float, left: float | None, tells_progress: bool
     ) -> _Attempt:
-        addresses = self._ray.get([actor.ready.remote() for actor in self._actors])
+        ready = self._ray.get([actor.ready.remote() for actor in self._actors])
+        check_instruction_sets([name for _, name in ready])
+        addresses = [address for address, _ in ready]
         calls = [actor.solve.remote() for actor in self._actors]
         attempt = _Attempt({}, calls)
         try:
@@ -367,6 +370,23 @@ def solve_on_cluster(
     finally:
         group.close()
     return assembled(program, shares, group.moved.bytes)
+
+
+def check_instruction_sets(names: Sequence[str]) -> None:
+    """Raise SolveError unless all members compute with the same instructions.
+
+    Each member factors the Schur complement by itself. With other instructions the last digits
+    differ, and the members would drift apart.
+    """
+    different = sorted(set(names))
+    if len(different) > 1:
+        advice = "use machines of one kind"
+        if all(name.startswith("x86-64-") for name in different):
+            advice = f"start Ray on all of them with WHEREISH_ISA={different[0][len('x86-64-') :]}"
+        raise SolveError(
+            "the machines of the cluster must use the same instruction set, and use "
+            f"{' and '.join(different)}: {advice}"
+        )
 
 
 @contextlib.contextmanager

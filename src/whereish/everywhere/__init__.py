@@ -10,6 +10,7 @@ from whereish.everywhere.planar_laplace import PlanarLaplaceEverywhere, planar_l
 from whereish.everywhere.points import Visits, check_points, clustered
 from whereish.everywhere.proof import VisitedProof
 from whereish.everywhere.tightest import TightestEverywhere, tightest_epsilon_everywhere
+from whereish.everywhere.visited import at_visited_points
 from whereish.mechanisms.mechanism import Mechanism
 
 # A mechanism with a guarantee for every point: on a lattice, or noise.
@@ -26,6 +27,7 @@ __all__ = [
     "TightestEverywhere",
     "VisitedProof",
     "Visits",
+    "at_visited_points",
     "check_points",
     "clustered",
     "expected_loss",

@@ -70,11 +70,10 @@ def visits_in(
     normalise: bool = False,
 ) -> Visits:
     """Validate points and weights, in the plane of the outputs of a mechanism."""
-    plane = mechanism.outputs.plane
-    if isinstance(points, Places) and plane is not None:
+    if isinstance(points, Places):
         points = points.in_plane_of(mechanism.outputs)
     visits = as_visits(points, weights, normalise)
-    return replace(visits, plane=plane)
+    return replace(visits, plane=mechanism.outputs.plane)
 
 
 def loss_of(

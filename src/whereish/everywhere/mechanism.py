@@ -16,7 +16,7 @@ from whereish.measures import TOTAL, Counts
 from whereish.measures.lattice_audit import LatticeVerdict, audit_lattice
 from whereish.places import Array, Immutable, Places, as_epsilon, as_numbers, as_whole, readonly
 from whereish.places.lattice import Lattice
-from whereish.places.points import FURTHEST_KM
+from whereish.places.points import FURTHEST_KM, SAME_PLACE_KM
 from whereish.release import Reports, cumulative, draw_at
 
 MOST_REPORTS = 10**9
@@ -107,6 +107,16 @@ class EverywhereMechanism(Immutable):
         """(vertices, outputs) probabilities, as floats."""
         return readonly(self.counts.astype(np.float64) / TOTAL)
 
+    def identity(self) -> bytes:
+        """Return all numbers that reports depend on."""
+        xs, ys = self.lattice.units
+        return b"".join(part.tobytes() for part in (self.counts, xs, ys, self.outputs.xy))
+
+    def projected(self, points: Array) -> Array:
+        """Return (n, 2) points in km, moved onto the rectangle."""
+        ends = [(float(axis[0]), float(axis[-1])) for axis in self.lattice]
+        return np.column_stack([np.clip(points[:, k], *ends[k]) for k in range(2)])
+
     @cached_property
     def _sums(self) -> Counts:
         return cumulative(self.counts)
@@ -150,7 +160,8 @@ class EverywhereMechanism(Immutable):
         outputs = draw_at(self._sums, self.lattice, position, rng)
         latlon = None if self.outputs.latlon is None else self.outputs.latlon[outputs]
         moved = position.moved_km
-        return Reports(outputs, self.outputs.xy[outputs], latlon, moved, moved > 0, rng is not None)
+        outside = moved > SAME_PLACE_KM
+        return Reports(outputs, self.outputs.xy[outputs], latlon, moved, outside, rng is not None)
 
 
 def as_lattice(value: Any) -> Lattice:

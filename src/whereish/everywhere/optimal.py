@@ -69,7 +69,7 @@ def optimal_everywhere(
     epsilon
         The privacy level, per km.
     vertices
-        The most vertices of the lattice, at least 4. More are better and take longer; what counts
+        The most vertices of the lattice, at least 4. More are better and take longer. What counts
         is epsilon times the spacing.
     lattice
         (xs, ys), increasing coordinates in km, to use instead; in the plane of the points.

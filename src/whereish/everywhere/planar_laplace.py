@@ -93,11 +93,21 @@ class PlanarLaplaceEverywhere(Immutable):
         """The unit of epsilon, in words."""
         return "per km"
 
+    def identity(self) -> bytes:
+        """Return all numbers that reports depend on."""
+        xs, ys = self.borders.units
+        level = np.float64(self.epsilon)
+        return b"".join(part.tobytes() for part in (level, self.table, xs, ys, self.outputs.xy))
+
+    def projected(self, points: Array) -> Array:
+        """Return the points: the noise needs no projection."""
+        return points
+
     def probabilities(self, at: ArrayLike) -> Array:
         """Return the probability of every output at a point, (m,), or at several, (n, m).
 
         These are approximate: the noise is integrated over the cells in floating point, with an
-        error of about 1e-5. Reports are not drawn from them.
+        error of about 1e-5, up to 2e-4 at 10 per km. Reports are not drawn from them.
         """
         points, single = points_of(self.outputs, at)
         masses = NoiseTable(self.borders, self.epsilon).masses(points)

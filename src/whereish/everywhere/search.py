@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from whereish.places import Array, Lattice
 from whereish.solvers import Progress
 from whereish.solvers.cones import ConeSolution, solve_cones
 
-# The stages before the last one: vertices, candidate outputs, tolerance.
+# The stages before the last one: vertices, the most candidate outputs, tolerance.
 _STAGES = ((120, 64, 3e-3), (300, 40, 1e-3))
 OUTPUTS = _STAGES[-1][1]  # the most candidates of the last stage
 _USED = 1e-2  # an output below this probability everywhere is no candidate of the next stage
@@ -66,20 +66,37 @@ def search(task: Task) -> Found:
     """
     importance = first_importance(task.visits)
     outputs = candidates(task) if task.outputs is None else task.outputs
-    for vertices, most, tolerance in _STAGES:
-        needed = task.outputs is None or len(task.outputs) > _FEW_OUTPUTS or task.lattice is None
-        if not needed or (task.lattice is None and vertices >= task.vertices):
-            continue
+    stages = _stages(task)
+    for k, (vertices, _, tolerance) in enumerate(stages):
         lattice = graded_lattice(importance, vertices)
         task.stage(f"{len(lattice):,} vertices, to choose outputs and lattice")
         found = _solved(task, lattice, outputs, tolerance)
-        if found.solution.stopped != "solved" and task.lattice is None:
-            return found
+        if found.solution.stopped in ("time", "asked"):
+            if task.lattice is None:
+                return found
+            return _without_time(task, task.lattice, outputs, found.solution.stopped)
         importance = next_importance(lattice, found.solution)
+        most = stages[k + 1][1] if k + 1 < len(stages) else 0
         outputs = _next_outputs(task, found, most)
     lattice = graded_lattice(importance, task.vertices) if task.lattice is None else task.lattice
     task.stage(f"{len(lattice):,} vertices and {len(outputs)} outputs")
     return _solved(task, lattice, outputs, task.tolerance, task.progress)
+
+
+def _without_time(task: Task, lattice: Lattice, outputs: Array, stopped: str) -> Found:
+    """Return the first matrix of the solver on the given lattice, after a stage was stopped."""
+    found = _solved(replace(task, clock=Deadline(0.0)), lattice, outputs, task.tolerance)
+    return replace(found, solution=replace(found.solution, stopped=stopped))
+
+
+def _stages(task: Task) -> list[tuple[int, int, float]]:
+    """Return the stages before the last one: with fewer vertices, or one with as many."""
+    few = task.outputs is not None and len(task.outputs) <= _FEW_OUTPUTS
+    if few and task.lattice is not None:
+        return []  # there is nothing to choose
+    most = task.vertices if task.lattice is None else max(len(task.lattice), 4)
+    smaller = [stage for stage in _STAGES if stage[0] < most]
+    return smaller or [(most, *_STAGES[0][1:])]
 
 
 def candidates(task: Task) -> Array:
@@ -141,7 +158,7 @@ def _solved(
 
 
 def _next_outputs(task: Task, found: Found, most: int) -> Array:
-    """Return the outputs in use, moved to their medians, and further clusters between them.
+    """Return the outputs in use, moved to their medians, and clusters between them up to ``most``.
 
     Given outputs, and those of another metric, are not moved.
     """
@@ -156,6 +173,8 @@ def _next_outputs(task: Task, found: Found, most: int) -> Array:
         reports = np.einsum("nk,nkm->mn", weights, matrix[:, used][corners])
         kept = medians(reports * groups.weights, groups.xy)
     kept = separate(kept, _APART / task.level)
+    if len(kept) >= most:
+        return kept
     fine = clustered(task.visits, 2 * most)
     for at in np.argsort(-fine.weights, kind="stable"):
         if len(kept) >= most:

@@ -120,7 +120,8 @@ def _guarantee(mechanism: Everywhere) -> list[str]:
     if isinstance(mechanism, EverywhereMechanism):
         words.append(
             "A point is not moved to a place first. A point outside the rectangle of the lattice "
-            "is reported as the nearest point of the rectangle. The guarantee holds there too."
+            "is reported as the nearest point of the rectangle. The guarantee holds there too. "
+            "Coordinates are rounded to a nanometre before anything else."
         )
     else:
         words.append(

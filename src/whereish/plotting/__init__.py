@@ -1,5 +1,6 @@
 """Pictures of profiles, mechanisms and comparisons, as PNG, PDF or SVG."""
 
+from whereish.plotting.everywhere import draw_everywhere
 from whereish.plotting.pictures import (
     KINDS,
     draw_comparison,
@@ -8,4 +9,6 @@ from whereish.plotting.pictures import (
     picture_kind,
 )
 
-__all__ = ["KINDS", "draw_comparison", "draw_mechanism", "draw_profile", "picture_kind"]
+__all__ = [
+    "KINDS", "draw_comparison", "draw_everywhere", "draw_mechanism", "draw_profile", "picture_kind",
+]  # fmt: skip

@@ -41,7 +41,7 @@ def draw_profile(profile: Profile, path: str | Path, spanner: Spanner | None = N
     _draw_prior(axes[0], profile)
     if spanner is not None:
         _draw_spanner(axes[1], profile, spanner)
-    _finish(figure, path)
+    finish(figure, path)
 
 
 def draw_mechanism(
@@ -72,7 +72,7 @@ def draw_mechanism(
     if spanner is not None:
         _draw_spanner(axes[-2], profile, spanner)
     _draw_reports(axes[-1], profile, mechanism, chosen, prior_known)
-    _finish(figure, path)
+    finish(figure, path)
 
 
 def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | Path) -> None:
@@ -91,12 +91,12 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
     axis.tick_params(length=0)
-    _finish(figure, path)
+    finish(figure, path)
 
 
 def _draw_prior(axis: Any, profile: Profile) -> None:
     _draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability")
-    _title(axis, "Where the person is: the prior")
+    titled(axis, "Where the person is: the prior")
 
 
 def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
@@ -113,7 +113,7 @@ def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
             )  # fmt: skip
     pairs = len(xy) * (len(xy) - 1) // 2
     longest = f"(each path in it is at most {spanner.dilation:.3f} times the straight distance)"
-    _title(axis, f"A spanner: {len(spanner.edges):,} of {pairs:,} pairs\n{longest}")
+    titled(axis, f"A spanner: {len(spanner.edges):,} of {pairs:,} pairs\n{longest}")
 
 
 def _draw_reports(
@@ -128,7 +128,7 @@ def _draw_reports(
     if prior_known:
         loss = quality_loss(mechanism, profile.prior)
         title += f"\n(reports are {km(loss)} off on average over the prior)"
-    _title(axis, title)
+    titled(axis, title)
 
 
 def _draw_values(axis: Any, profile: Profile, values: Array, colours: str, label: str) -> None:
@@ -222,8 +222,12 @@ def _frame(profile: Profile) -> tuple[Array, Array]:
 
 
 def _panels(profile: Profile, panels: int, path: str | Path) -> tuple[Any, list[Any]]:
+    return panels_between(*_frame(profile), panels, path)
+
+
+def panels_between(low: Array, high: Array, panels: int, path: str | Path) -> tuple[Any, list[Any]]:
+    """Return a figure with panels side by side that show the area between two corners, in km."""
     picture_kind(path)
-    low, high = _frame(profile)
     width, height = high - low
     tall = float(np.clip(4.2 * height / width, 2.2, 8.0))
     figure, axes = new_figure((5.6 * panels, tall + 1.1), panels)
@@ -250,7 +254,8 @@ def new_figure(size: tuple[float, float], panels: int = 1) -> tuple[Any, list[An
     return figure, list(axes)
 
 
-def _finish(figure: Any, path: str | Path) -> None:
+def finish(figure: Any, path: str | Path) -> None:
+    """Write a figure to a file that only its owner may read."""
     kind = picture_kind(path)
     stream = io.BytesIO()
     figure.draw_without_rendering()
@@ -262,7 +267,8 @@ def _finish(figure: Any, path: str | Path) -> None:
     write_whole(path, stream.getvalue(), private=True)
 
 
-def _title(axis: Any, text: str) -> None:
+def titled(axis: Any, text: str) -> None:
+    """Set the title of a panel."""
     axis.set_title(text, loc="left", color=_INK, fontsize=_TITLE_POINTS)
 
 
@@ -273,4 +279,4 @@ def _wrap_title(axis: Any) -> None:
         inches = axis.get_window_extent().width / axis.figure.dpi
         wide = max(_TITLE_LETTERS, int(inches / _LETTER_INCHES))
         lines = [textwrap.fill(line, wide) for line in title.split("\n")]
-        _title(axis, "\n".join(lines))
+        titled(axis, "\n".join(lines))

@@ -30,10 +30,11 @@ def read_profile(path: str | Path, *, normalise: bool = False, user: str | None 
     """Read places and a prior.
 
     A CSV, JSON or Parquet table needs the columns ``x_km, y_km, prior`` or ``lat, lon, prior``;
-    where the places are cells, ``width_km`` and ``height_km`` say how large; ``visited`` holds the
-    visited points near each place, like ``48.8501 2.3502 0.25; 48.8510 2.3511 0.05`` (coordinates
-    as those of the places, then the weight); other columns are ignored. JSON may be a list of records or a mapping of columns. In GeoJSON every feature is a
-    region of any shape with a property ``prior``; its place is a representative point inside.
+    where the places are cells, ``width_km`` and ``height_km`` say how large. ``visited`` holds the
+    visited points near each place, like ``48.8501 2.3502 0.25; 48.8510 2.3511 0.05``: coordinates
+    as those of the places, then the weight. Other columns are ignored. JSON may be a list of
+    records or a mapping of columns. In GeoJSON every feature is a region of any shape with a
+    property ``prior``; its place is a representative point inside.
 
     Parameters
     ----------

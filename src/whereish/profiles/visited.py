@@ -170,7 +170,7 @@ def _clusters(column: Ids, row: Ids, weights: Array) -> Ids:
     cell_at = {at: k for k, at in enumerate(zip(column.tolist(), row.tolist(), strict=True))}
     reach = range(-MERGED_CELLS, MERGED_CELLS + 1)
     near = [(a, b) for a, b in product(reach, reach) if a * a + b * b <= MERGED_CELLS**2]
-    of = np.full(len(weights), -1)
+    of = np.full(len(weights), -1, np.int64)
     places = list(cell_at)
     count = 0
     for k in np.lexsort((row, column, -weights)).tolist():
@@ -185,7 +185,7 @@ def _clusters(column: Ids, row: Ids, weights: Array) -> Ids:
         return of
     number = np.full(count, -1)
     number[heavy[:HEAVIEST]] = np.arange(HEAVIEST)
-    of = number[of]
+    of = np.asarray(number[of], np.int64)
     rest = of < 0
     side = 2 * MERGED_CELLS
     while True:

@@ -70,7 +70,7 @@ def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
             pl.DataFrame({"user": [user] * len(who.places), **_as_columns(who)})
             for user, who in profiles.items()
         ]
-        write_whole(path, parquet_bytes(pl.concat(parts)), private=True)
+        write_whole(path, parquet_bytes(pl.concat(parts, how="diagonal")), private=True)
         return
     with new_folder(path, private=True) as folder:
         for name, who in zip(_file_names(list(profiles)), profiles.values(), strict=True):

@@ -25,7 +25,7 @@ from whereish.service.jobs.sealing import seal_of
 from whereish.service.jobs.store import Jobs
 from whereish.service.limits import FIXED
 from whereish.service.settings import Settings
-from whereish.spec import Recipe
+from whereish.spec import EVERYWHERE, Recipe
 
 
 class Service:
@@ -144,8 +144,9 @@ class Service:
             # With a time_limit_s, only what follows the search takes too long.
             advice = "; set time_limit_s to get the best mechanism found in that time"
             advice *= recipe.time_limit_s is None
+            size = "vertices" if recipe.guarantee == EVERYWHERE else "places"
             raise InputError(
-                f"places are too many to be done in {most:g} s: {plan.why}{advice}, or use method "
-                '"auto"', "places",
+                f"{size} are too many to be done in {most:g} s: {plan.why}{advice}, or use method "
+                '"auto"', size,
             )  # fmt: skip
         return plan

@@ -62,8 +62,13 @@ class Job(_Document):
     state: JobState
     created: datetime = Field(description="When the job was accepted, in UTC.")
     places: int = Field(description="Number of places.")
-    outputs: int = Field(description="Number of places that may be reported.")
+    outputs: int = Field(
+        description="Number of places that may be reported; about, if they are yet to be chosen."
+    )
     method: str = Field(description="The construction method of the recipe.")
+    guarantee: str = Field(
+        "places", description="Between which points it holds: `places` or `everywhere`."
+    )
     epsilon_per_km: float = Field(description="The privacy level.")
     estimate: Estimate
     progress: Progress | None = Field(None, description="The state of the solve.")

@@ -77,6 +77,7 @@ class Jobs:
             "places": len(recipe.places),
             "outputs": recipe.reports,
             "method": recipe.method,
+            "guarantee": recipe.guarantee,
             "epsilon_per_km": recipe.epsilon_per_km,
             "estimate": {"seconds": round(plan.seconds, 3), "memory_gb": round(plan.memory_gb, 3)},
         }

@@ -79,7 +79,6 @@ def open_messages() -> Send:
 def solve(body: bytes, memory_gb: float, send: Send) -> tuple[bytes, dict[str, Any]]:
     """Build and certify the mechanism of a recipe, and audit the certified bytes."""
     from whereish.format import audit_bytes, mechanism_bytes
-    from whereish.measures import quality_loss
     from whereish.spec import Recipe
 
     start, last, iteration = time.perf_counter(), 0.0, None
@@ -101,14 +100,14 @@ def solve(body: bytes, memory_gb: float, send: Send) -> tuple[bytes, dict[str, A
 
     recipe = Recipe.from_json(body)
     mechanism = recipe.build(memory_limit_gb=memory_gb, progress=progress)
-    file = mechanism_bytes(mechanism, recipe.prior if recipe.keep_prior else None)
+    file = mechanism_bytes(mechanism, recipe.kept_prior)
     audited = audit_bytes(file)
     if not audited["certified"]:
         raise RuntimeError("a mechanism without an epsilon")
     build = mechanism.build
     # The gap of a blurred prior is not that of the loss.
     gap = None if recipe.prior_blur else build.gap
-    result = state(iteration, quality_loss(mechanism, recipe.prior, recipe.quality), gap)
+    result = state(iteration, recipe.loss_of(mechanism), gap)
     return file, result | {"solver": build.solver, "stopped": build.stopped}
 
 
