@@ -824,6 +824,26 @@ def test_a_file_for_every_point_is_opened(visit: Visitor, pictures: Path) -> Non
     seen.page.screenshot(path=pictures / "everywhere-opened.png")
 
 
+def test_a_profile_with_visited_points_is_built_for_them(visit: Visitor) -> None:
+    seen = visit().open()
+    seen.page.check("input[value=everywhere]")
+    seen.page.click("#own-open")
+    head = "lat,lon,prior,visited\n"
+    seen.give("#own-input", ("bad.csv", head + "48.85,2.35,1,48.85 2.35\n48.86,2.35,1,\n"))
+    seen.wait_text("#own-wrong", "visited must be points .* is not in row 1")
+    rows = (
+        "48.85,2.35,0.5,48.8501 2.3501 0.5; 48.851 2.351 0.25\n48.86,2.37,0.5,48.861 2.371 0.25\n"
+    )
+    seen.give("#own-input", ("me.csv", head + rows))
+    assert "3 visited points" in seen.wait_text("#own-sends", "visited")
+    with seen.page.expect_request(lambda one: one.method == "POST") as asked:
+        seen.page.click("#own-use")
+    recipe = json.loads(asked.value.post_data)
+    assert recipe["prior"] == [0.5, 0.25, 0.25]
+    assert recipe["places"]["latlon"][0] == [48.8501, 2.3501]
+    seen.wait_text("#proved", "corners of the lattice were checked")
+
+
 def test_noise_that_the_page_cannot_draw_is_told_of(visit: Visitor) -> None:
     seen = visit().open()
     seen.page.check("input[value=everywhere]")

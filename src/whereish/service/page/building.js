@@ -134,7 +134,7 @@ export function showBuilt(built) {
   state.built = { ...built, certificate, ...overPrior(mechanism, prior, visits.latlon) };
   state.laplace = null;
   resetPin();
-  panes.best.show(stageOf(mechanism), { fit: false });
+  panes.best.show(stageOf(mechanism), { fit: isLattice(mechanism) && !panes.best.touched });
   const known = (km) => (prior ? metres(km) : "not known");
   $("figure-loss").textContent = known(state.built.loss);
   $("figure-reach").textContent = known(state.built.reach);

@@ -74,6 +74,10 @@ function showPoints(mechanism, visits, name) {
   });
 }
 
+const visitsFrom = ({ points, weights }, earth) => ({
+  latlon: earth ? points : points.map(nowhere), xyKm: earth ? null : points, weights,
+});
+
 /** Take a profile that own.js has read. */
 function takeProfile({ name, points, earth, cellKm, prior, visits }) {
   const most = state.about?.limits?.places ?? 2000;
@@ -87,7 +91,7 @@ function takeProfile({ name, points, earth, cellKm, prior, visits }) {
   setProfile({
     name, earth, cellKm, prior, personal: true, xyKm: earth ? null : points,
     latlon: earth ? points : points.map(nowhere),
-    ...(visits ? { visits: { latlon: visits.points, weights: visits.weights } } : {}),
+    ...(visits ? { visits: visitsFrom(visits, earth) } : {}),
   });
   // A service on this machine needs no consent. For another one, the person presses Build.
   if (LOCAL) void build();

@@ -77,6 +77,11 @@ export class Pane {
     return this.#seen;
   }
 
+  /** Whether the person has moved the map since it showed everything. */
+  get touched() {
+    return this.#touched;
+  }
+
   get dragging() {
     return this.#overlay.dragging;
   }

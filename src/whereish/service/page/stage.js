@@ -49,7 +49,8 @@ function latticeStage(mechanism, outputs) {
     const line = flat.map((xy) => xy[k]);
     return Math.max(...line) - Math.min(...line);
   }));
-  const discKm = Math.max(nearestOf(flat) * 0.48, extent / 60);
+  const discKm = extent > 0
+    ? Math.max(Math.min(nearestOf(flat) * 0.48, extent / 14), extent / 60) : 0.1;
   return {
     inputs: visits.latlon, outputs, cellKm: null, discKm, prior: visits.weights,
     usual: guessed ? null : visits.weights, earth, lines, names, mechanism,
@@ -71,7 +72,11 @@ const isAnywhere = () => isLattice(state.built?.mechanism);
 /** Give the pin a spot that the mechanism on the map knows: a point, or the nearest place. */
 export function resetPin() {
   const { place, profile } = state;
-  if (isAnywhere() && !Array.isArray(place)) state.place = profile.latlon[place];
+  if (isAnywhere() && !Array.isArray(place)) {
+    const { visits, latlon, prior } = profile;
+    const heaviest = visits.latlon[likeliest(visits.weights)];
+    state.place = place === likeliest(prior) ? heaviest : latlon[place];
+  }
   if (!isAnywhere() && Array.isArray(place)) state.place = nearest(place, profile.latlon);
 }
 
