@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { inFull, inShort } from "./certificate.js";
 import { askedFor, isEverywhere, isFaster, level, sentData } from "./level.js";
-import { buildIn, certificateIn, isLattice, overPrior } from "./measures.js";
+import { certificateIn, isLattice, overPrior } from "./measures.js";
 import { repaint, resetPin, stageOf } from "./stage.js";
 import { $, LOCAL, hear, hide, panes, ring, state } from "./state.js";
 import { ask, calm, trouble } from "./trouble.js";
@@ -32,14 +32,10 @@ function everywhereRecipe({ earth, visits }, epsilon) {
   return {
     places: earth === false ? { xy_km: visits.xyKm } : { latlon: visits.latlon },
     prior: visits.weights, epsilon_per_km: epsilon, guarantee: "everywhere", method: "exact",
+    lattice_only: true, // this page cannot draw planar Laplace noise
     time_limit_s: null, keep_prior: true, // as above
   };
 }
-
-/** The service chose noise, which has the same guarantee, but this page draws from a lattice. */
-export const NOISE = "planar Laplace noise is better than a lattice here, and this page cannot " +
-  "draw from it: choose a longer distance, or use whereish build --everywhere";
-class NoLattice extends Error {}
 
 let lost = null; // the order for which the service did not answer: it may be continued
 
@@ -66,12 +62,8 @@ export async function have(order, title, done, again) {
       signal: stop.signal, askKey, told,
     });
     // This page audits, shows and downloads the file without the prior.
-    if (certificateIn(bytes).kind === "planar-laplace") throw new NoLattice(NOISE);
     const mechanism = await readMechanism(bare);
-    const made = {
-      mechanism, bytes: bare, certificate: certificateIn(bytes), forgotten,
-      noiseKm: buildIn(bytes).other_loss_km, // of planar Laplace, for a lattice
-    };
+    const made = { mechanism, bytes: bare, certificate: certificateIn(bytes), forgotten };
     made.waited = (performance.now() - begun) / 1000;
     said = "The mechanism is built.";
     await done(made);
@@ -83,8 +75,7 @@ export async function have(order, title, done, again) {
       lost = order;
       if (order.id) words += " It may still hold this job: try again to continue it.";
     }
-    const retry = wrong instanceof NoLattice ? null : again;
-    trouble(words, lost ? () => have(order, title, done, again) : retry);
+    trouble(words, lost ? () => have(order, title, done, again) : again);
   } finally {
     if (state.job === job) {
       state.job = null;
@@ -142,10 +133,6 @@ export function showBuilt(built) {
   if (!prior) {
     told.push("The average loss is not known: the file does not hold the prior.");
   } else if (state.profile.guessed) told.push("All places are assumed equally likely.");
-  if (built.noiseKm > 0) {
-    told.push("Planar Laplace with the best remap has the same guarantee and would lose " +
-      `${metres(built.noiseKm)}.`);
-  }
   told.push(...howLong(built.waited, certificate.seconds));
   if (prior && state.profile.personal && !state.profile.guessed) {
     if (isLattice(mechanism)) {

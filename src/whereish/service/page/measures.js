@@ -134,9 +134,6 @@ function headerOf(bytes) {
 export const certificateIn = (bytes) =>
   JSON.parse(headerOf(bytes).header.__metadata__.certificate);
 
-/** How a file says that its mechanism was built: claims that are not checked here. */
-export const buildIn = (bytes) => JSON.parse(headerOf(bytes).header.__metadata__.mechanism).build;
-
 /** An array of doubles in a file, or null. Call `readMechanism` first: it checks the file. */
 function numbersIn(bytes, name) {
   const { length, header } = headerOf(bytes);

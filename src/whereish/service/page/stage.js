@@ -131,10 +131,18 @@ function whereIs(place) {
   const here = !isPoint ? flat[place]
     : xyKm ? inKm(state.built.mechanism, place) : aside(place, latlon[0]);
   const middle = [0, 1].map((k) => flat.reduce((sum, xy) => sum + xy[k], 0) / flat.length);
-  const [x, y] = guessed ? middle : flat[likeliest(prior)];
-  const what = guessed ? "the middle of the places" : "the most likely place";
+  const [x, y] = guessed ? middle : isPoint ? heaviest() : flat[likeliest(prior)];
+  const what = guessed ? "the middle of the places"
+    : isPoint ? "the most visited point" : "the most likely place";
   const away = [here[0] - x, here[1] - y];
   return Math.hypot(...away) < 0.001 ? `at ${what}` : from(away, what);
+}
+
+/** The most visited point, in the same km as the point of the pin. */
+function heaviest() {
+  const { visits, latlon, xyKm } = state.profile;
+  const number = likeliest(visits.weights);
+  return xyKm ? visits.xyKm[number] : aside(visits.latlon[number], latlon[0]);
 }
 
 const likeliest = (prior) =>
