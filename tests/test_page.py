@@ -727,7 +727,6 @@ def test_a_guarantee_between_any_two_points(visit: Visitor, tmp_path: Path, pict
     seen.page.keyboard.press("ArrowUp")
     assert seen.tip()[1] < y + 11 - 3
     assert "move it by 100\u00a0m" in seen.page.get_attribute("#pane-best .pin", "aria-label")
-    said = seen.wait_text("#where", "Reports from here")
     seen.page.click("#draw-many")
     seen.wait_text("#drawn", "100 reports")
     assert [one.url for one in seen.asked[before:]] == []  # where the pin is stays in the page
@@ -752,7 +751,8 @@ def test_a_guarantee_between_any_two_points(visit: Visitor, tmp_path: Path, pict
     here = mechanism.outputs.plane.to_xy(np.array([[lat, lon]]))
     shares = mechanism.probabilities([[lat, lon]])[0]
     far = np.hypot(*(mechanism.outputs.xy - here).T)
-    assert f"On average they are {1000 * float(shares @ far):.0f} m from the pin" in said
+    mean = f"{1000 * float(shares @ far):.0f} m"
+    seen.wait_text("#where", f"On average they are {mean} from the pin")
     # Back between places: the pin rests on a place again.
     seen.page.check("input[value=places]")
     seen.page.click("#build")
