@@ -843,6 +843,14 @@ def test_a_profile_with_visited_points_is_built_for_them(visit: Visitor) -> None
     assert recipe["prior"] == [0.5, 0.25, 0.25]
     assert recipe["places"]["latlon"][0] == [48.8501, 2.3501]
     seen.wait_text("#proved", "corners of the lattice were checked")
+    # A person who is always at one place.
+    seen.page.click("#own-open")
+    seen.give("#own-input", ("home.plt", OTHER_KINDS["20240501.plt"]))
+    seen.wait_text("#own-words", "24 points")
+    seen.page.click("#own-use")
+    seen.wait_text("#who-name", "home.plt")
+    seen.wait_text("#where", "Reports from here: the same place 100 %")
+    assert seen.text("#figure-loss") == "0 m"
 
 
 def test_a_live_bar_and_a_way_out(visit: Visitor, service: Served) -> None:

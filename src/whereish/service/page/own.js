@@ -75,7 +75,7 @@ export function ownData({ taken, opened, sends }) {
     $("own-words").textContent = profile.cellM ? ofTraces(profile)
       : `A profile of ${some(profile.points.length, "place")}.` + ofSum(profile.sum);
     $("own-sends").textContent =
-      sends(profile.points.length, false, profile.visits?.points.length);
+      sends(profile.points.length, false, several(profile.visits));
     $("own-found").hidden = false;
     $("own-use").disabled = false;
     if (profile.read?.wrong.length) {
@@ -124,6 +124,9 @@ export function ownData({ taken, opened, sends }) {
     if (dialog.open) read(files);
   });
 }
+
+/** How many visited points there are; undefined if a build takes the places for them. */
+const several = (visits) => (visits?.points.length > 1 ? visits.points.length : undefined);
 
 /** A sentence about a prior that does not sum to 1: the page normalises it. */
 function ofSum(sum) {

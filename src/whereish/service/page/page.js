@@ -91,7 +91,7 @@ function takeProfile({ name, points, earth, cellKm, prior, visits }) {
   setProfile({
     name, earth, cellKm, prior, personal: true, xyKm: earth ? null : points,
     latlon: earth ? points : points.map(nowhere),
-    ...(visits ? { visits: visitsFrom(visits, earth) } : {}),
+    ...(visits?.points.length > 1 ? { visits: visitsFrom(visits, earth) } : {}),
   });
   // A service on this machine needs no consent. For another one, the person presses Build.
   if (LOCAL) void build();

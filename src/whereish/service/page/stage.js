@@ -57,9 +57,11 @@ function latticeStage(mechanism, outputs) {
   };
 }
 
-/** The places of positive prior as visited points, for a profile without its own. */
+/** The places of positive prior as visited points, for a profile without two of its own. */
 function visitsOf({ latlon, xyKm, prior }) {
-  const used = [...prior.keys()].filter((x) => prior[x] > 0);
+  const all = [...prior.keys()];
+  const likely = all.filter((x) => prior[x] > 0);
+  const used = likely.length > 1 ? likely : all; // a build needs two points
   return {
     latlon: used.map((x) => latlon[x]), xyKm: xyKm && used.map((x) => xyKm[x]),
     weights: used.map((x) => prior[x]),
