@@ -28,7 +28,7 @@ from whereish.batch.output import Folder
 from whereish.batch.run import digest_of, file_name
 from whereish.cli import app
 from whereish.parallel import Lost
-from whereish.profiles import People, write_profiles
+from whereish.profiles import People, VisitedPoints, write_profiles
 from whereish.spec import BuildOptions
 
 pytestmark = pytest.mark.heavy
@@ -86,6 +86,41 @@ def digests(folder: Path) -> dict[str, str]:
 def summary(folder: Path) -> list[dict[str, str]]:
     with (folder / "summary.csv").open() as stream:
         return list(csv.DictReader(stream))
+
+
+def test_everybody_gets_a_guarantee_everywhere(tmp_path: Path) -> None:
+    """From the visited points of their profile; who has none is told what to do."""
+    who = people(3)
+    chance = np.random.default_rng(4)
+    for user in list(who)[:2]:
+        shares = chance.gamma(0.4, size=9) + 1e-6
+        points = wh.Places.from_xy(chance.uniform(0, 4, (9, 2)).round(3))
+        visited = VisitedPoints(points, shares / shares.sum())
+        who[user] = wh.Profile(who[user].places, who[user].prior, visited=visited)
+    source = table(tmp_path, who)
+    words = command(source, tmp_path / "out", "--everywhere", "--vertices", "64", "--workers", "1")
+    first = CliRunner().invoke(app, words)
+    assert first.exit_code == 3
+    assert "wherever they are" in first.stderr
+    assert "must hold the visited points" in first.stderr
+    rows = {row["user"]: row for row in summary(tmp_path / "out")}
+    assert [row["state"] for row in rows.values()] == ["done", "done", "failed"]
+    for user in list(who)[:2]:
+        own = wh.read_profile(source, user=user).as_points
+        made, _ = wh.load_mechanism(tmp_path / "out" / f"{user}.whereish")
+        alone = wh.optimal_everywhere(
+            own.places, own.prior, 1.07, vertices=64, tolerance=1e-6, normalise=True
+        )
+        assert type(made) is type(alone)
+        assert np.array_equal(made.probabilities([1, 1]), alone.probabilities([1, 1]))
+        assert wh.audit_file(tmp_path / "out" / f"{user}.whereish")["certified"]
+        loss = wh.expected_loss(alone, own.places, own.prior, normalise=True)
+        assert float(rows[user]["loss_km"]) == pytest.approx(loss, abs=1e-6)
+    again = CliRunner().invoke(app, words)
+    assert "0 built, 2 were up to date, 1 failed" in again.stderr
+    other = CliRunner().invoke(app, command(source, tmp_path / "out", "--everywhere"))
+    assert other.exit_code == 2
+    assert "vertices" in other.stderr
 
 
 def test_everybody_gets_what_they_would_get_alone(tmp_path: Path) -> None:

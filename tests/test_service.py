@@ -88,6 +88,38 @@ def test_the_file_has_the_counts_that_the_library_builds(
     assert wh.audit_file(tmp_path / "k.whereish")["certified"]
 
 
+@pytest.mark.parametrize(("vertices", "keep"), [(300, True), (300, False), (64, False)])
+def test_a_guarantee_everywhere_is_built_and_certified(
+    client: httpx.Client, tmp_path: Path, vertices: int, keep: bool
+) -> None:
+    """On a lattice; or, where that is too coarse, planar Laplace."""
+    document = recipe(12, seed=5, guarantee="everywhere", vertices=vertices, keep_prior=keep)
+    job = post(client, document)
+    assert (job["guarantee"], job["places"]) == ("everywhere", 12)
+    assert 0 < job["estimate"]["seconds"] < 60
+    done = wait_for(client, job["id"])
+    assert done["state"] == "done", done
+    told = client.get(f"/v1/mechanisms/{job['id']}/file")
+    (tmp_path / "k.whereish").write_bytes(told.content)
+    mechanism, points = wh.load_mechanism(tmp_path / "k.whereish")
+    assert (points is not None) == keep
+    asked = Recipe.from_document(document)
+    table = "counts" if vertices == 300 else "table"
+    assert np.array_equal(unpack(told.content)[0][table], getattr(asked.build(), table))
+    assert done["progress"]["loss_km"] == pytest.approx(asked.loss_of(mechanism))
+    assert audit_bytes(told.content)["certified"]
+    bare = client.get(f"/v1/mechanisms/{job['id']}/file", params={"prior": "omit"})
+    assert bare.content == without_prior(told.content)
+
+
+def test_a_lattice_that_is_too_large_is_refused(client: httpx.Client) -> None:
+    for vertices in (10_000, 9_000):
+        document = recipe(12, guarantee="everywhere", vertices=vertices)
+        told = client.post("/v1/mechanisms", json=document)
+        assert told.status_code == 422
+        assert told.json()["error"]["field"] == "vertices"
+
+
 def test_a_file_is_had_without_its_prior(client: httpx.Client) -> None:
     for keep in (True, False):
         job = post(client, recipe(18, seed=5, keep_prior=keep))

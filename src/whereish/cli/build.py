@@ -83,8 +83,8 @@ def build(
 ) -> None:
     """Build the private mechanism with the least quality loss.
 
-    Ctrl-C writes the best mechanism so far (exit code 130); a second one leaves without a file. A
-    flag replaces the field of that name in a recipe; one without a field is refused.
+    Ctrl-C writes the best mechanism so far (exit code 130); a second one leaves without a file.
+    A flag replaces that field of a recipe, or is refused.
     """
     watch, flags = Watch(), opt.given_flags(context)
     document = spec_document(profile)

@@ -115,7 +115,7 @@ def _visited(profile: Profile) -> list[str]:
         digits = 6 if places.latlon is None else 7  # a millimetre, a centimetre
         _, nearest = places.tree.query(near)
         for place, (a, b), share in zip(nearest, np.asarray(points), visited.weights, strict=True):
-            texts[int(place)].append(f"{a:.{digits}f} {b:.{digits}f} {share:.6g}")
+            texts[int(place)].append(f"{a:.{digits}f} {b:.{digits}f} {share:.9g}")
     return ["; ".join(some) for some in texts]
 
 
