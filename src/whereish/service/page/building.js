@@ -192,8 +192,8 @@ function mayTell() {
   const what = sentData(profile.latlon.length, profile.guessed, profile.visits.weights.length);
   const fine = isEverywhere() ? " A visited point is exact to about 50 m." : "";
   $("consent-words").textContent = `This page will send ${what}, to ${location.host}.${fine} That ` +
-    "service builds the mechanism. Then this page asks it to delete them. Your traces and the position of the pin stay on this " +
-    "device.";
+    "service builds the mechanism. Then this page asks it to delete them. Your traces and " +
+    "the position of the pin stay on this device.";
   return ask("consent", () => {
     profile.agreed = { ...profile.agreed, [kind]: true };
   });

@@ -139,7 +139,8 @@ export function inFull(mechanism, fileName, told) {
     "that every row sums to 2^63.");
   const good = [kind(told)].filter(Boolean);
   if (Number.isFinite(told.quality_loss_km)) {
-    good.push(`A report is ${metres(told.quality_loss_km)} from the true ${isLattice ? "point" : "place"} on average, for ` +
+    const spot = isLattice ? "point" : "place";
+    good.push(`A report is ${metres(told.quality_loss_km)} from the true ${spot} on average, for ` +
       "the prior that the mechanism was built for. This distance is the loss.");
   }
   if (told.lower_bound_km > 0) {

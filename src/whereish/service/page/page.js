@@ -5,7 +5,9 @@ import * as api from "./api.js";
 import { build, cancel, showBuilt, wireBuilding } from "./building.js";
 import { wireTrying } from "./compare.js";
 import { nowhere, unproject } from "./geo.js";
-import { askedFor, level, sendsWords, setGuarantee, setLevel, tellLevel, wireLevel } from "./level.js";
+import {
+  askedFor, level, sendsWords, setGuarantee, setLevel, tellLevel, wireLevel,
+} from "./level.js";
 import { isLattice, priorIn, visitsIn } from "./measures.js";
 import { ownData } from "./own.js";
 import { Pane } from "./pane.js";

@@ -189,7 +189,8 @@ function tellCircles(seen, hiddenKm) {
   if (!built) return;
   const [reach, other] = seen.map((one) => metres(one.reach));
   $("key-hidden").textContent = hiddenKm
-    ? `${isAnywhere() ? "any two points" : "places"} look alike within ${metres(hiddenKm)}: reports at most ${times(built.ratio)} likelier`
+    ? `${isAnywhere() ? "any two points" : "places"} look alike within ${metres(hiddenKm)}: ` +
+      `reports at most ${times(built.ratio)} likelier`
     : "no epsilon is promised";
   $("key-reach").textContent =
     `95 % of reports from the pin: within ${reach}${other ? `, planar Laplace ${other}` : ""}`;
