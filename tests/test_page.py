@@ -695,6 +695,164 @@ def test_files_are_told_of_as_they_are(visit: Visitor) -> None:
     assert seen.wait_text("#who-name", "walk") == "walk.gpx"
 
 
+def everywhere(seen: Visit) -> Any:
+    """Ask for a guarantee between any two points; return the recipe that was sent."""
+    seen.page.focus("input[name=guarantee]:checked")
+    seen.page.keyboard.press("ArrowRight")
+    assert "another level or guarantee" in seen.text("#stale")
+    assert not seen.page.is_visible("#modes")
+    with seen.page.expect_request(lambda one: one.method == "POST") as asked:
+        seen.page.click("#build")
+    seen.wait_text("#proved", "corners of the lattice were checked")
+    return json.loads(asked.value.post_data)
+
+
+def test_a_guarantee_between_any_two_points(visit: Visitor, tmp_path: Path, pictures: Path) -> None:
+    seen = visit(1440, 900).open()
+    recipe = everywhere(seen)
+    city = wh.embedded_city()
+    assert recipe["guarantee"] == "everywhere"
+    assert recipe["prior"] == pytest.approx(city.prior[city.prior > 0].tolist())
+    assert seen.text("#figure-what") == "points look alike within"
+    assert not seen.page.is_visible("#compare")
+    # The pin stands anywhere, and what is drawn has the interpolated probabilities.
+    before = len(seen.asked)
+    x, y = seen.tip()
+    seen.page.mouse.move(x, y - 20)
+    seen.page.mouse.down()
+    seen.page.mouse.move(x - 37, y - 9, steps=4)
+    seen.page.mouse.up()
+    assert math.dist(seen.tip(), (x - 37, y + 11)) < 2
+    seen.page.focus("#pane-best .pin")
+    seen.page.keyboard.press("ArrowUp")
+    assert seen.tip()[1] < y + 11 - 3
+    assert "move it by 100\u00a0m" in seen.page.get_attribute("#pane-best .pin", "aria-label")
+    seen.page.click("#draw-many")
+    seen.wait_text("#drawn", "100 reports")
+    assert [one.url for one in seen.asked[before:]] == []  # where the pin is stays in the page
+    seen.page.screenshot(path=pictures / "everywhere-light.png")
+    seen.page.click("#certificate-open")
+    words = seen.text("#certificate")
+    assert "For any two points d km apart, wherever they are" in words
+    assert "every corner" in words
+    seen.page.keyboard.press("Escape")
+    with seen.page.expect_download() as coming:
+        seen.page.click("#download")
+    path = tmp_path / "k.whereish"
+    coming.value.save_as(path)
+    assert "points" not in unpack(path.read_bytes())[0]
+    audited = wh.audit_file(path)
+    assert audited["kind"] == "lattice"
+    # The words are those of the file's mechanism at the position of the pin.
+    mechanism, _ = wh.load_mechanism(path)
+    lat, lon = (
+        float(part) for part in seen.page.get_attribute("#pane-best", "data-place").split(",")
+    )
+    here = mechanism.outputs.plane.to_xy(np.array([[lat, lon]]))
+    shares = mechanism.probabilities([[lat, lon]])[0]
+    far = np.hypot(*(mechanism.outputs.xy - here).T)
+    mean = f"{1000 * float(shares @ far):.0f} m"
+    seen.wait_text("#where", f"On average they are {mean} from the pin")
+    # Back between places: the pin rests on a place again.
+    seen.page.check("input[value=places]")
+    seen.page.click("#build")
+    seen.wait_text("#proved", "ratios were checked")
+    assert 0 <= seen.place() < 48
+    assert seen.page.is_visible("#compare")
+
+
+def test_own_traces_with_a_guarantee_between_any_two_points(visit: Visitor, pictures: Path) -> None:
+    seen = visit(
+        390, 844, host=ELSEWHERE, color_scheme="dark", has_touch=True, is_mobile=True
+    ).open()
+    before = len(seen.asked)
+    seen.page.check("input[value=everywhere]")
+    seen.page.click("#own-open")
+    seen.give("#own-input", ("walk.gpx", gpx(days(59.913, 10.75))))
+    seen.wait_text("#own-words", "points")
+    assert "2 visited points" in seen.text("#own-sends")
+    assert "finer than places" in seen.text("#own-sends")
+    seen.page.click("#own-use")
+    assert "2 visited points" in seen.text("#sends")
+    seen.page.click("#build")
+    assert "2 visited points and the share" in seen.wait_text("#consent-words", "will send")
+    assert [one.url for one in seen.asked[before:] if one.method == "POST"] == []
+    with seen.page.expect_request(lambda one: one.method == "POST") as asked:
+        seen.page.click("#consent button[value=yes]")
+    recipe = json.loads(asked.value.post_data)
+    assert recipe["prior"] == pytest.approx([2 / 3, 1 / 3])
+    assert np.abs(np.subtract(recipe["places"]["latlon"][0], [59.913, 10.75])).max() < 3e-4
+    assert set(recipe) == {
+        "places", "prior", "epsilon_per_km", "guarantee", "method", "lattice_only", "time_limit_s",
+        "keep_prior",
+    }  # fmt: skip
+    seen.wait_text("#proved", "does not hold your visited points")
+    seen.wait_text("#where", "The pin is at the most visited point")
+    # The consent was for points: places need theirs.
+    seen.page.check("input[value=places]")
+    seen.page.click("#build")
+    assert "50 places and how likely" in seen.wait_text("#consent-words", "will send")
+    seen.page.click("#consent button[value=no]")
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
+    seen.page.check("input[value=everywhere]")
+    seen.page.screenshot(path=pictures / "everywhere-phone-dark.png", full_page=True)
+
+
+def test_a_file_for_every_point_is_opened(visit: Visitor, pictures: Path) -> None:
+    places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36]])
+    visits = (places, [0.5, 0.3, 0.2])
+    made = wh.optimal_everywhere(*visits, 1.0, vertices=64, method="lattice")
+    noise = wh.planar_laplace_everywhere(*visits, 1.0)
+    content = mechanism_bytes(made, visits)
+    seen = visit().open()
+    seen.give("#file-input", ("noise.whereish", mechanism_bytes(noise)))
+    assert "Python library" in seen.wait_text("#trouble-words", "cannot be opened")
+    seen.give("#file-input", ("bad.whereish", content[:-1] + bytes([content[-1] ^ 1])))
+    seen.wait_text("#trouble-words", "bad.whereish cannot be opened: the file was changed")
+    seen.give("#file-input", ("mine.whereish", content))
+    seen.wait_text("#who-more", "3 visited points")
+    assert not seen.page.is_visible("#trouble")
+    assert seen.page.is_checked("input[value=everywhere]")
+    loss = wh.expected_loss(made, *visits)
+    assert seen.text("#figure-loss") == (f"{1000 * loss:.0f} m" if loss < 1 else f"{loss:.2f} km")
+    assert "The file holds your visited points" in seen.text("#proved")
+    seen.page.click("#draw-one")
+    seen.wait_text("#drawn", "One report")
+    seen.give("#file-input", ("bare.whereish", mechanism_bytes(made)))
+    seen.wait_text("#who-name", "bare")
+    assert seen.text("#figure-loss") == "not known"
+    assert "does not hold the prior" in seen.text("#proved")
+    seen.page.screenshot(path=pictures / "everywhere-opened.png")
+
+
+def test_a_profile_with_visited_points_is_built_for_them(visit: Visitor) -> None:
+    seen = visit().open()
+    seen.page.check("input[value=everywhere]")
+    seen.page.click("#own-open")
+    head = "lat,lon,prior,visited\n"
+    seen.give("#own-input", ("bad.csv", head + "48.85,2.35,1,48.85 2.35\n48.86,2.35,1,\n"))
+    seen.wait_text("#own-wrong", "visited must be points .* is not in row 1")
+    rows = (
+        "48.85,2.35,0.5,48.8501 2.3501 0.5; 48.851 2.351 0.25\n48.86,2.37,0.5,48.861 2.371 0.25\n"
+    )
+    seen.give("#own-input", ("me.csv", head + rows))
+    assert "3 visited points" in seen.wait_text("#own-sends", "visited")
+    with seen.page.expect_request(lambda one: one.method == "POST") as asked:
+        seen.page.click("#own-use")
+    recipe = json.loads(asked.value.post_data)
+    assert recipe["prior"] == [0.5, 0.25, 0.25]
+    assert recipe["places"]["latlon"][0] == [48.8501, 2.3501]
+    seen.wait_text("#proved", "corners of the lattice were checked")
+    # A person who is always at one place.
+    seen.page.click("#own-open")
+    seen.give("#own-input", ("home.plt", OTHER_KINDS["20240501.plt"]))
+    seen.wait_text("#own-words", "24 points")
+    seen.page.click("#own-use")
+    seen.wait_text("#who-name", "home.plt")
+    seen.wait_text("#where", "Reports from here: the same place 100 %")
+    assert seen.text("#figure-loss") == "0 m"
+
+
 def test_a_live_bar_and_a_way_out(visit: Visitor, service: Served) -> None:
     seen = visit().open()
     seen.page.click("#own-open")

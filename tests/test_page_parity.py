@@ -28,12 +28,15 @@ import { readFile as bytes } from "node:fs/promises";
 import { basename } from "node:path";
 import { bestSize, inCells, layOut } from "./grid.js";
 import { Points, readFile } from "./traces.js";
+import { visitedPoints } from "./visited.js";
 const points = new Points();
 const file = new Blob([await bytes(process.argv[2])]);
 file.name = basename(process.argv[2]);
 await readFile(file, points, () => {});
 const laid = layOut(points.arrays);
-process.stdout.write(JSON.stringify({ ...inCells(laid, bestSize(laid)), centre: laid.centre }));
+const visits = visitedPoints(points.arrays, laid.centre, laid.timed);
+process.stdout.write(JSON.stringify(
+  { ...inCells(laid, bestSize(laid)), centre: laid.centre, visits }));
 """
 Row = tuple[datetime, float, float]
 
@@ -175,6 +178,11 @@ def same(page: dict[str, Any], made: PersonalProfile) -> None:
     off_km = where.plane.to_xy(np.array(page["points"])) - where.xy
     assert np.abs(off_km).max() < 1e-6
     assert page["prior"] == pytest.approx(made.profile.prior.tolist(), abs=1e-15)
+    visited = made.profile.visited
+    assert visited is not None
+    off_km = where.plane.to_xy(np.array(page["visits"]["points"])) - visited.places.xy
+    assert np.abs(off_km).max() < 1e-6
+    assert page["visits"]["weights"] == pytest.approx(visited.weights.tolist(), abs=1e-12)
 
 
 FORMS: dict[str, Callable[[list[Row]], str]] = {
@@ -196,9 +204,11 @@ def test_the_same_traces_give_the_same_places(
 ) -> None:
     file = tmp_path / name
     file.write_text(FORMS[name](life(seed, lat, lon)))
-    made = personal_profile(replace(open_traces(file), person="me"))
+    made = personal_profile(replace(open_traces(file), person="me"), points=True)
     assert len(made.profile.places) == 50
     assert 0 < made.in_area < 1
+    assert made.profile.visited is not None
+    assert len(made.profile.visited.weights) > 50
     same(by_page(file, tmp_path / "page"), made)
 
 
@@ -217,7 +227,7 @@ def test_a_few_points_are_the_same_too(tmp_path: Path, count: int, timed: bool) 
             for k, a, b in rows
         )
     )
-    made = personal_profile(replace(open_traces(file), person="me"))
+    made = personal_profile(replace(open_traces(file), person="me"), points=True)
     assert made.counted == ("hours" if timed else "points")
     same(by_page(file, tmp_path / "page"), made)
 
@@ -227,6 +237,6 @@ def test_a_coordinate_that_is_cut_off_is_not_used(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     rows = "".join(f"2024-05-01 0{k}:00:00,48.8512,2.35{k}1\n" for k in range(9))
     file.write_text("time,lat,lon\n" + rows + "2024-05-01 09:00:00,48.8512,2.3")
-    made = personal_profile(replace(open_traces(file), person="me"))
+    made = personal_profile(replace(open_traces(file), person="me"), points=True)
     assert made.points == 9
     same(by_page(file, tmp_path / "page"), made)

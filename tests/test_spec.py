@@ -40,6 +40,9 @@ CASES: list[tuple[Any, str]] = [
     ({"places": {"xy_km": [[0, 0], [1, 0]]}}, "prior"),
     ({"places": {"xy_km": [[0, 0], [1, 0]]}, "prior": [0.5, 0.5]}, "epsilon_per_km"),
     (broken(epsilon=1), "epsilon"),
+    (broken(lattice_only=True), "lattice_only"),
+    (broken(lattice_only=True, guarantee="everywhere", method="closed-form"), "lattice_only"),
+    (broken(lattice_only=1, guarantee="everywhere"), "lattice_only"),
     (broken(places={}), "places"),
     (broken(places=[]), "places"),
     (broken(places__latlon=[[0, 0], [1, 0], [2, 0]]), "places"),
@@ -354,3 +357,15 @@ def test_the_command_line_gives_the_same_counts(tmp_path: Path) -> None:
     expected = BuildSpec.from_document(document).build().counts
     for name in ("a", "b"):
         assert np.array_equal(wh.load_mechanism(tmp_path / f"{name}.whereish")[0].counts, expected)
+
+
+def test_lattice_only_returns_a_lattice_where_noise_loses_less() -> None:
+    """With so few vertices planar Laplace is the better one."""
+    spots = np.random.default_rng(5).uniform(0, 9, (12, 2)).round(3).tolist()
+    asked = {
+        "places": {"xy_km": spots}, "prior": [1 / 12] * 12, "epsilon_per_km": 4.0,
+        "guarantee": "everywhere", "vertices": 16,
+    }  # fmt: skip
+    assert isinstance(BuildSpec.from_document(asked).build(), wh.PlanarLaplaceEverywhere)
+    made = BuildSpec.from_document(asked | {"lattice_only": True}).build()
+    assert isinstance(made, wh.EverywhereMechanism)

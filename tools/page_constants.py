@@ -11,6 +11,9 @@ from pathlib import Path
 
 from whereish.mechanisms import MECHANISMS
 from whereish.profiles import DegreeTiles, defaults
+from whereish.profiles.regions import FAR_KM
+from whereish.profiles.visited import HEAVIEST, MERGED_CELLS, OTHERS, POINT_CELL_KM
+from whereish.profiles.visits import STEP_S
 from whereish.traces.cleaning import EARLIEST
 from whereish.traces.readers.columns import OTHER_NAMES
 from whereish.traces.readers.geojson import TIMES_NAMES
@@ -29,6 +32,12 @@ def constants() -> str:
         "HEAVIEST_TILES": defaults.HEAVIEST_TILES,
         "EARTH_RADIUS_KM": defaults.EARTH_RADIUS_KM,
         "TILE_DEGREES": DegreeTiles().step,
+        "FAR_KM": FAR_KM,
+        "STEP_MS": STEP_S * 1000,
+        "POINT_CELL_KM": POINT_CELL_KM,
+        "MERGED_CELLS": MERGED_CELLS,
+        "HEAVIEST_CLUSTERS": HEAVIEST,
+        "OTHER_CLUSTERS": OTHERS,
         "EARLIEST_MS": round(EARLIEST.timestamp() * 1000),
         "QUARTER_MS": QUARTER_S * 1000,
         "LONGEST_STAY_MS": LONGEST_STAY_S * 1000,

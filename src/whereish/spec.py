@@ -105,6 +105,13 @@ class BuildOptions(Validated):
             "take longer. With guarantee everywhere."
         ),
     ] = None
+    lattice_only: Annotated[
+        bool,
+        _about(
+            "Whether to return the lattice even if planar Laplace, which has the same guarantee, "
+            "loses less: a browser draws from a lattice only. With guarantee everywhere."
+        ),
+    ] = False
     dilation: Annotated[
         float,
         _within(limits.SMALLEST_DILATION, limits.LARGEST_DILATION),
@@ -162,6 +169,8 @@ class BuildOptions(Validated):
             self._agree_everywhere()
         elif self.vertices is not None:
             raise InputError("vertices must go with guarantee everywhere", "vertices")
+        elif self.lattice_only:
+            raise InputError("lattice_only must go with guarantee everywhere", "lattice_only")
         return self
 
     def _agree_everywhere(self) -> None:
@@ -174,6 +183,8 @@ class BuildOptions(Validated):
             raise InputError(
                 "method must be exact, closed-form or auto with guarantee everywhere", "method"
             )
+        if self.method != "exact" and self.lattice_only:
+            raise InputError("lattice_only must go with method exact", "lattice_only")
         if self.method == "closed-form" and self.vertices is not None:
             raise InputError(
                 "vertices must be left out with method closed-form, which has no lattice",
@@ -396,7 +407,7 @@ class BuildSpec(BuildOptions):
             self.places, self.prior, self.epsilon_per_km,
             vertices=self.vertices or limits.VERTICES,
             outputs=None if self.outputs is None else self.places.subset(list(self.outputs)),
-            method="planar-laplace" if planned.method == "closed-form" else "auto",
+            method=_method(planned.method, self.lattice_only),
             tolerance=self.tolerance, time_limit_s=self.time_limit_s, progress=progress,
             stage=stage, memory_limit_gb=memory_limit_gb, normalise=True,
         )  # fmt: skip
@@ -406,6 +417,12 @@ class BuildSpec(BuildOptions):
         if isinstance(metric, documents.GivenMetric):
             return metric.distances(field, self.places)
         return named_metric(metric, self.places)
+
+
+def _method(planned: str, lattice_only: bool) -> str:
+    if planned == "closed-form":
+        return "planar-laplace"
+    return "lattice" if lattice_only else "auto"
 
 
 def _numbers_of(some: Places, places: Places) -> list[int]:

@@ -19,7 +19,7 @@ from whereish.files import open_new
 from whereish.spec import BuildOptions
 
 _ALWAYS = ("dilation", "method", "tolerance", "keep_prior")
-_LATER = ("solver", "form", "time_limit_s", "guarantee", "vertices")
+_LATER = ("solver", "form", "time_limit_s", "guarantee", "vertices", "lattice_only")
 DONE, FAILED, _BEGUN = "done", "failed", "begun"
 _JOURNAL, _PARAMETERS, _SUMMARY = ".batch/journal", ".batch/parameters.json", "summary.csv"
 

@@ -33,6 +33,7 @@ from whereish.traces.source import Traces
 POINT_CELL_KM = 0.025
 MERGED_CELLS = 2  # cells within so many of a heavier one, 50 m, are one cluster with it
 HEAVIEST, OTHERS = 200, 100  # clusters of 50 m, and larger ones
+_TIE = 9  # decimals: weights that agree to so many are equal, in whatever order they were summed
 _FORMAT = 1  # of the cache: to be raised when the same traces give other points
 
 
@@ -152,10 +153,11 @@ def clustered_points(
     total = np.bincount(of, weights)
     xy = _centres(cells, ids)
     means = np.column_stack([np.bincount(of, weights * axis) / total for axis in xy.T])
-    # To a metre: means that are the same point then are one.
-    points, same = np.unique(means.round(3), axis=0, return_inverse=True)
+    # To a metre: means that are the same point then are one. A middle between two metres is first
+    # rounded to a millimetre, so that the last digits of the weights do not decide.
+    points, same = np.unique(means.round(6).round(3), axis=0, return_inverse=True)
     total = np.bincount(same.reshape(-1), total)
-    order = np.argsort(-total, kind="stable")
+    order = np.argsort(-total.round(_TIE), kind="stable")
     places = Places(points[order], cells.plane.to_latlon(points[order]), cells.plane)
     return VisitedPoints(places, normalised(total[order]))
 
@@ -173,14 +175,14 @@ def _clusters(column: Ids, row: Ids, weights: Array) -> Ids:
     of = np.full(len(weights), -1, np.int64)
     places = list(cell_at)
     count = 0
-    for k in np.lexsort((row, column, -weights)).tolist():
+    for k in np.lexsort((row, column, -weights.round(_TIE))).tolist():
         if of[k] >= 0:
             continue
         x, y = places[k]
         found = [j for a, b in near if (j := cell_at.get((x + a, y + b))) is not None]
         of[[j for j in found if of[j] < 0]] = count
         count += 1
-    heavy = np.argsort(-np.bincount(of, weights), kind="stable")
+    heavy = np.argsort(-np.bincount(of, weights).round(_TIE), kind="stable")
     if count <= HEAVIEST + OTHERS:
         return of
     number = np.full(count, -1)

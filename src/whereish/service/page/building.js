@@ -2,13 +2,13 @@
 
 import * as api from "./api.js";
 import { inFull, inShort } from "./certificate.js";
-import { askedFor, isFaster, level } from "./level.js";
-import { certificateIn, overPrior } from "./measures.js";
-import { repaint, stageOf } from "./stage.js";
+import { askedFor, isEverywhere, isFaster, level, sentData } from "./level.js";
+import { certificateIn, isLattice, overPrior } from "./measures.js";
+import { repaint, resetPin, stageOf } from "./stage.js";
 import { $, LOCAL, hear, hide, panes, ring, state } from "./state.js";
 import { ask, calm, trouble } from "./trouble.js";
 import { readMechanism } from "./vendor/whereish.js";
-import { metres, seconds, some, tiny } from "./words.js";
+import { metres, seconds, tiny } from "./words.js";
 
 const HELD = "The service did not answer the request to delete this job, so it may keep the job " +
   "for a while. This page sends the request again when you leave it.";
@@ -24,6 +24,16 @@ export function recipeOf(profile, epsilon, method, dilation = 1) {
     // The page reads the loss and the bound from the certificate of a file that holds the prior.
     // The service deletes the job afterwards; the file to download is fetched without the prior.
     keep_prior: true,
+  };
+}
+
+/** The recipe of a guarantee between any two points, for the points that the person visits. */
+function everywhereRecipe({ earth, visits }, epsilon) {
+  return {
+    places: earth === false ? { xy_km: visits.xyKm } : { latlon: visits.latlon },
+    prior: visits.weights, epsilon_per_km: epsilon, guarantee: "everywhere", method: "exact",
+    lattice_only: true, // this page cannot draw planar Laplace noise
+    time_limit_s: null, keep_prior: true, // as above
   };
 }
 
@@ -83,9 +93,10 @@ export async function build() {
   if (chosen.wrong || !profile) return;
   calm();
   const asked = askedFor(chosen);
-  const recipe = isFaster() ? recipeOf(profile, chosen.epsilon, "auto", FASTER)
-    : recipeOf(profile, chosen.epsilon, "exact");
-  const { prior } = profile;
+  const recipe = isEverywhere() ? everywhereRecipe(profile, chosen.epsilon)
+    : isFaster() ? recipeOf(profile, chosen.epsilon, "auto", FASTER)
+      : recipeOf(profile, chosen.epsilon, "exact");
+  const prior = isEverywhere() ? profile.visits.weights : profile.prior;
   await have(api.orderOf(recipe), "Building", (made) => {
     if (state.profile === profile) showBuilt({ ...made, prior, ratio: chosen.ratio, asked });
   }, build);
@@ -110,9 +121,11 @@ export function showBuilt(built) {
   const {
     certificate = { ...certificateIn(built.bytes), ...unchecked, ...mechanism.certificate },
   } = built;
-  state.built = { ...built, certificate, ...overPrior(mechanism, prior) };
+  const { visits } = state.profile;
+  state.built = { ...built, certificate, ...overPrior(mechanism, prior, visits.latlon) };
   state.laplace = null;
-  panes.best.show(stageOf(mechanism), { fit: false });
+  resetPin();
+  panes.best.show(stageOf(mechanism), { fit: isLattice(mechanism) && !panes.best.touched });
   const known = (km) => (prior ? metres(km) : "not known");
   $("figure-loss").textContent = known(state.built.loss);
   $("figure-reach").textContent = known(state.built.reach);
@@ -122,7 +135,12 @@ export function showBuilt(built) {
   } else if (state.profile.guessed) told.push("All places are assumed equally likely.");
   told.push(...howLong(built.waited, certificate.seconds));
   if (prior && state.profile.personal && !state.profile.guessed) {
-    told.push(built.certificate
+    if (isLattice(mechanism)) {
+      told.push(built.certificate
+        ? "The file does not hold your visited points, but its lattice is fine where they are, " +
+          "and its outputs are near them: do not share it."
+        : "The file holds your visited points: do not share it.");
+    } else told.push(built.certificate
       ? "The file does not hold your prior, but most of the prior can be computed from the file: " +
         "do not share it."
       : "The file holds your prior, how likely you are at each place: do not share it.");
@@ -166,16 +184,18 @@ function tellProgress(now, title) {
   $("progress-words").textContent = words;
 }
 
-/** Ask for consent before personal data goes to another machine, once for each profile. */
+/** Ask for consent before personal data goes to another machine, once for each profile and kind. */
 function mayTell() {
   const { profile } = state;
-  if (LOCAL || !profile.personal || profile.agreed) return true;
-  $("consent-words").textContent = `This page will send ${some(profile.latlon.length, "place")}, ` +
-    `and how likely you are at each, to ${location.host}. That service builds the mechanism. ` +
-    "Then this page asks it to delete them. Your traces and the position of the pin stay on this " +
-    "device.";
+  const kind = isEverywhere() ? "points" : "places"; // points are finer: each needs its consent
+  if (LOCAL || !profile.personal || profile.agreed?.[kind]) return true;
+  const what = sentData(profile.latlon.length, profile.guessed, profile.visits.weights.length);
+  const fine = isEverywhere() ? " A visited point is exact to about 50 m." : "";
+  $("consent-words").textContent = `This page will send ${what}, to ${location.host}.${fine} That ` +
+    "service builds the mechanism. Then this page asks it to delete them. Your traces and " +
+    "the position of the pin stay on this device.";
   return ask("consent", () => {
-    profile.agreed = true;
+    profile.agreed = { ...profile.agreed, [kind]: true };
   });
 }
 

@@ -9,6 +9,10 @@ const TELLS_PRIOR =
   "This mechanism tells most of the prior it was built for to anyone who has it, even if its " +
   "file does not hold the prior: epsilon limits what a report tells, not what the mechanism " +
   "itself tells.";
+const TELLS_POINTS =
+  "This mechanism tells much about the points it was built for to anyone who has it, even if its " +
+  "file does not hold them: its lattice is fine where they are, and its outputs are near them. " +
+  "Epsilon limits what a report tells, not what the mechanism itself tells.";
 const SOLVERS = { structured: "Whereish's own solver" };
 
 function element(kind, text, name = "") {
@@ -37,8 +41,9 @@ export const isBest = (told) =>
 /** One line for the panel. */
 export function inShort(told) {
   if (!told.certified) return "This mechanism promises no epsilon.";
-  const checked = `All ${count(told.ratios_checked)} ratios were checked in exact ` +
-    "arithmetic; none is above its limit.";
+  const what = told.kind === "lattice" ? `${count(told.corners_checked)} corners of the lattice`
+    : `${count(told.ratios_checked)} ratios`;
+  const checked = `All ${what} were checked in exact arithmetic; none is above its limit.`;
   const share = above(told);
   if (Number.isNaN(share)) return checked;
   return `${checked} No mechanism this private has a loss below ${metres(told.lower_bound_km)}: ` +
@@ -48,6 +53,10 @@ export function inShort(told) {
 function kind(told) {
   if (told.method === "planar-laplace") {
     return "It is the planar Laplace mechanism, which does not depend on the prior.";
+  }
+  if (told.kind === "lattice") {
+    return `It was built for the least loss on a lattice of ${count(told.vertices)} vertices. ` +
+      "Between them, probabilities are interpolated.";
   }
   if (told.method !== "optimal") return null;
   if (isBest(told)) return "It is the mechanism with the least loss for this prior.";
@@ -64,6 +73,24 @@ function kind(told) {
 }
 
 const short = (number, digits) => String(Number(number.toPrecision(digits)));
+
+/** The same for a guarantee between any two points: format/everywhere_certificate.py. */
+function promisedEverywhere({ epsilon }, plane) {
+  const level = short(epsilon, 6);
+  const words = [
+    `For any two points d km apart, wherever they are, no report is more than exp(${level} d) ` +
+    "times likelier from one than from the other, whatever is known already. That is twice at " +
+    `${short(Math.LN2 / epsilon, 3)} km.`,
+    "A point is not moved to a place first. A point outside the rectangle of the lattice is " +
+    "reported as the nearest point of the rectangle. The guarantee holds there too.",
+  ];
+  if (plane) {
+    words.push("Distances are those of the local plane: at most 1.05 times the distances on the " +
+      "ground up to 3,400 km from its centre. Points further away are refused.");
+  }
+  words.push(`For one report. k reports cost k times as much: k epsilon, with epsilon ${level}.`);
+  return [...words, TELLS_POINTS];
+}
 
 /** The guarantee, from what the client has checked, in the sentences of format/certificate.py. */
 function promised({ epsilon, epsilon_unit: per, places, largest_snap_km: snap }, method) {
@@ -95,17 +122,25 @@ export function inFull(mechanism, fileName, told) {
   const bare = Number.isFinite(told.quality_loss_km) &&
     !Number.isFinite(mechanism.certificate.quality_loss_km);
   const checks = [];
-  if (told.certified) {
+  const isLattice = mechanism.kind === "lattice";
+  if (isLattice) {
+    checks.push(
+      `All ${count(told.corners_checked)} corners of ${count(told.cells)} cells, for ` +
+      `${count(told.outputs)} reports, in exact arithmetic, on the integers that reports are ` +
+      "drawn from, by code that is separate from the solver. None is above its limit.");
+  } else if (told.certified) {
     checks.push(
       `All ${count(told.ratios_checked)} ratios between ${count(told.places)} places and ` +
       `${count(told.outputs)} reports, in exact arithmetic, on the integers that reports are ` +
       "drawn from, by code that is separate from the solver. None is above its limit.");
   }
-  checks.push("This page has checked again: every ratio, the digest of the file, its format, and " +
+  const what = isLattice ? "corner" : "ratio";
+  checks.push(`This page has checked again: every ${what}, the digest of the file, its format, and ` +
     "that every row sums to 2^63.");
   const good = [kind(told)].filter(Boolean);
   if (Number.isFinite(told.quality_loss_km)) {
-    good.push(`A report is ${metres(told.quality_loss_km)} from the true place on average, for ` +
+    const spot = isLattice ? "point" : "place";
+    good.push(`A report is ${metres(told.quality_loss_km)} from the true ${spot} on average, for ` +
       "the prior that the mechanism was built for. This distance is the loss.");
   }
   if (told.lower_bound_km > 0) {
@@ -127,7 +162,9 @@ export function inFull(mechanism, fileName, told) {
     `whereish audit ${plain ? fileName : `'${fileName.replaceAll("'", "'\\''")}'`}`);
   command.tabIndex = 0;
   return [
-    element("h3", "Guarantee"), list(promised(mechanism.certificate, told.method)),
+    element("h3", "Guarantee"), list(isLattice
+      ? promisedEverywhere(mechanism.certificate, mechanism.plane)
+      : promised(mechanism.certificate, told.method)),
     element("h3", "Checks"), list(checks),
     element("h3", "Loss"), list(good),
     element("h3", "Check it yourself"),

@@ -3,7 +3,7 @@
 import { orderOf } from "./api.js";
 import { have, recipeOf } from "./building.js";
 import { isBest } from "./certificate.js";
-import { guessError, overPrior } from "./measures.js";
+import { guessError, isLattice, overPrior } from "./measures.js";
 import { Pane } from "./pane.js";
 import { pinEvents, repaint, stageOf } from "./stage.js";
 import { $, hear, hide, panes, shown, state, theme } from "./state.js";
@@ -63,6 +63,8 @@ function allow() {
   for (const id of ["draw-one", "draw-many"]) $(id).disabled = !built;
   // Without an epsilon there is no planar Laplace mechanism of the same level to compare with.
   $("compare").disabled = !built || built.mechanism.epsilon === null;
+  // This page cannot draw planar Laplace with a guarantee between any two points.
+  $("compare").hidden = isLattice(built?.mechanism);
 }
 
 let making = null; // the second map: made once, at the first comparison
@@ -162,6 +164,7 @@ export function wireTrying() {
     clearDraws();
     allow();
     // An open comparison stays open, at the new level.
-    if (again && state.built.mechanism.epsilon !== null) void compare();
+    const { mechanism } = state.built;
+    if (again && mechanism.epsilon !== null && !isLattice(mechanism)) void compare();
   });
 }

@@ -35,6 +35,9 @@ export function unproject(centre, x, y) {
 /** Places without coordinates on the earth are drawn near latitude 0, longitude 0. */
 export const nowhere = ([x, y]) => offset([0, 0], x, y);
 
+/** The inverse of `nowhere`: km east and north. */
+export const fromNowhere = ([lat, lon]) => [lon * kmPerDegree(lat / 2)[1], lat * kmPerDegree(0)[0]];
+
 /** GeoJSON has longitude first. */
 const flip = ([lat, lon]) => [lon, lat];
 

@@ -28,8 +28,17 @@ export function level() {
 
 export const isFaster = () => new FormData($("level")).get("mode") === "faster";
 
+/** Whether the guarantee is to hold between any two points, and not only between places. */
+export const isEverywhere = () => new FormData($("level")).get("guarantee") === "everywhere";
+
+export function setGuarantee(name) {
+  $("level").querySelector(`[name=guarantee][value=${name}]`).checked = true;
+  tellGuarantee();
+}
+
 /** A key for a level and method: if it differs from the mechanism's, that one is outdated. */
-export const askedFor = ({ epsilon }) => `${epsilon.toPrecision(9)} ${isFaster()}`;
+export const askedFor = ({ epsilon }) =>
+  `${epsilon.toPrecision(9)} ${isEverywhere() ? "everywhere" : isFaster()}`;
 
 export function setLevel(apart, ratio) {
   $("metres").value = apart;
@@ -60,16 +69,42 @@ export function tellLevel(by = null) {
 
 /** Warn if the level is so weak that even the nearest places do not look alike. */
 function tellTelling({ epsilon }) {
-  const apart = state.profile?.nearestKm;
+  const apart = isEverywhere() ? NaN : state.profile?.nearestKm;
   $("telling").hidden = !(Math.exp(epsilon * apart) > TELLING);
   $("telling").textContent = $("telling").hidden ? ""
     : `The nearest two places are ${metres(apart)} apart: at this level a report reveals ` +
       "which place you are at.";
 }
 
+/** Adapt the words of the panel to the chosen guarantee. */
+function tellGuarantee() {
+  const everywhere = isEverywhere();
+  $("level-what").textContent = everywhere ? "points" : "places";
+  $("modes").hidden = everywhere;
+  const { personal, guessed, latlon, visits } = state.profile ?? {};
+  const told = guessed ? "The file does not hold the prior. To build and to compare, all " +
+    "places are assumed equally likely. " : "";
+  $("sends").textContent =
+    told + (personal ? sendsWords(latlon.length, guessed, visits.weights.length) : "");
+}
+
+/** What a build of the chosen guarantee sends. */
+export function sentData(places, guessed, points) {
+  if (!isEverywhere()) {
+    return some(places, "place") + (guessed ? "" : " and how likely you are at each");
+  }
+  return some(points, "visited point") + (guessed ? "" : " and the share of your time at each");
+}
+
 /** A sentence: which data a build sends to which service. */
-export function sendsWords(places, guessed = false) {
-  const what = some(places, "place") + (guessed ? "" : " and how likely you are at each");
+export function sendsWords(places, guessed = false, points = places) {
+  const what = sentData(places, guessed, points);
+  const fine = isEverywhere() ? " Points of traces within about 50 m of each other are sent as " +
+    "one visited point, to a metre: that is finer than places." : "";
+  return fine.slice(1) + (fine && " ") + toWhom(what);
+}
+
+function toWhom(what) {
   return LOCAL
     ? `To build, this page gives ${what} to the service on this machine, and asks it to delete ` +
       "them afterwards. Your traces stay in this page."
@@ -84,6 +119,7 @@ export function wireLevel(build) {
       const step = apart < 1000 ? 10 : apart < 3000 ? 50 : 100;
       $("metres").value = Math.round(apart / step) * step;
     }
+    tellGuarantee();
     tellLevel(event.target);
   });
   $("level").addEventListener("submit", (event) => {
@@ -91,10 +127,7 @@ export function wireLevel(build) {
     void build();
   });
   hear("profile", () => {
-    const { personal, guessed, latlon } = state.profile;
-    const told = guessed ? "The file does not hold the prior. To build and to compare, all " +
-      "places are assumed equally likely. " : "";
-    $("sends").textContent = told + (personal ? sendsWords(latlon.length, guessed) : "");
+    tellGuarantee();
     tellLevel();
   });
   hear("built", () => tellLevel());

@@ -1,16 +1,35 @@
 // Measures of a mechanism, computed in the page from its integers: probabilities, distances, and
 // the error of an adversary. The true place is used here and is not sent anywhere.
 
+import { fromNowhere } from "./geo.js";
+import { project } from "./vendor/whereish.js";
+
 const TOTAL = 2 ** 63;
 const MOST_ENTRIES = 1_000_000;
 
-/** The probability of every output from a place. */
+/** Whether a mechanism has a guarantee between any two points. Its spots are points in degrees. */
+export const isLattice = (mechanism) => mechanism?.kind === "lattice";
+
+/** Where a spot is, in km in the plane of a mechanism: a place, or a point for a lattice. */
+export function inKm(mechanism, spot) {
+  if (!isLattice(mechanism)) return mechanism.input(spot);
+  return mechanism.plane ? project(mechanism.plane, ...spot) : fromNowhere(spot);
+}
+
+/** Draw a report from a spot with the sampler of the client. */
+export const drawFrom = (mechanism, spot) => (isLattice(mechanism)
+  ? mechanism.drawKm(...inKm(mechanism, spot)) : mechanism.draw(spot));
+
+/** The probability of every output from a spot. For a lattice, it is interpolated. */
 export function sharesOf(mechanism, place) {
+  if (isLattice(mechanism)) {
+    return Float64Array.from(mechanism.probabilitiesKm(...inKm(mechanism, place)));
+  }
   return Float64Array.from(mechanism.countsOf(place), (count) => Number(count) / TOTAL);
 }
 
 function distances(mechanism, place) {
-  const [x, y] = mechanism.input(place);
+  const [x, y] = inKm(mechanism, place);
   return Float64Array.from({ length: mechanism.reports }, (_, z) => {
     const [a, b] = mechanism.output(z).xyKm;
     return Math.hypot(a - x, b - y);
@@ -39,11 +58,14 @@ function radiusOf(far, weights, enough) {
 
 /**
  * Averages over the prior, in km: the quality loss, and the smallest radius that holds a share of
- * the reports (the same as `whereish.report_radius`). NaN without a prior.
+ * the reports (the same as `whereish.report_radius`). NaN without a prior. For a lattice, the prior
+ * is over the visited `points`.
  */
-export function overPrior(mechanism, prior, share = 0.95) {
-  const { places, reports, certificate } = mechanism;
+export function overPrior(mechanism, prior, points = [], share = 0.95) {
+  const { reports, certificate } = mechanism;
   if (!prior) return { loss: NaN, reach: NaN };
+  const spots = isLattice(mechanism) ? points : [...Array(mechanism.places).keys()];
+  const places = spots.length;
   if (places * reports > MOST_ENTRIES) {
     return { loss: certificate.quality_loss_km ?? NaN, reach: NaN };
   }
@@ -51,8 +73,8 @@ export function overPrior(mechanism, prior, share = 0.95) {
   const weights = new Float64Array(places * reports);
   let [loss, all] = [0, 0];
   for (let x = 0; x < places; x++) {
-    const shares = sharesOf(mechanism, x);
-    far.set(distances(mechanism, x), x * reports);
+    const shares = sharesOf(mechanism, spots[x]);
+    far.set(distances(mechanism, spots[x]), x * reports);
     for (let z = 0, at = x * reports; z < reports; z++, at++) {
       weights[at] = prior[x] * shares[z];
       loss += weights[at] * far[at];
@@ -112,10 +134,19 @@ function headerOf(bytes) {
 export const certificateIn = (bytes) =>
   JSON.parse(headerOf(bytes).header.__metadata__.certificate);
 
-/** The prior in a file, or null. Call `readMechanism` first: it checks the file. */
-export function priorIn(bytes) {
+/** An array of doubles in a file, or null. Call `readMechanism` first: it checks the file. */
+function numbersIn(bytes, name) {
   const { length, header } = headerOf(bytes);
-  if (!header.prior) return null;
-  const [start, end] = header.prior.data_offsets;
+  if (!header[name]) return null;
+  const [start, end] = header[name].data_offsets;
   return Array.from(new Float64Array(bytes.slice(8 + length + start, 8 + length + end).buffer));
+}
+
+/** The prior in a file, or null. */
+export const priorIn = (bytes) => numbersIn(bytes, "prior");
+
+/** The visited points in a file, in km, and their weights; or null. */
+export function visitsIn(bytes) {
+  const [flat, weights] = [numbersIn(bytes, "points"), numbersIn(bytes, "weights")];
+  return flat && { xyKm: weights.map((_, i) => [flat[2 * i], flat[2 * i + 1]]), weights };
 }

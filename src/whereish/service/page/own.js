@@ -7,7 +7,8 @@ import { count, digits, percent, some } from "./words.js";
 
 /**
  * Add the event listeners of the dialog. `taken(profile)` gets the chosen profile, `opened(file)`
- * gets a mechanism file, `sends(places)` returns a sentence: what would be sent to which host.
+ * gets a mechanism file, `sends(places, guessed, points)` returns sentences: what would be sent to
+ * which host, for so many places or visited points.
  */
 export function ownData({ taken, opened, sends }) {
   const dialog = $("own");
@@ -55,11 +56,11 @@ export function ownData({ taken, opened, sends }) {
       fail(`${name}${data.wrong}.`);
     } else if (data.found?.profile) show({ ...data.found.profile, name: files[0].name });
     else if (data.found) {
-      const { grid, used, points, dropped, wrong } = data.found;
+      const { grid, visits, used, points, dropped, wrong } = data.found;
       const name = used.length === 1 ? used[0] : some(used.length, "file");
       offerSizes(grid.cellM);
-      show({ ...grid, name, read: { points, dropped, wrong } });
-    } else show({ ...data.grid, name: found.name, read: found.read });
+      show({ ...grid, visits, name, read: { points, dropped, wrong } });
+    } else show({ ...data.grid, visits: found.visits, name: found.name, read: found.read });
   }
 
   function offerSizes(chosen) {
@@ -73,7 +74,8 @@ export function ownData({ taken, opened, sends }) {
     $("own-cell-label").hidden = !profile.cellM;
     $("own-words").textContent = profile.cellM ? ofTraces(profile)
       : `A profile of ${some(profile.points.length, "place")}.` + ofSum(profile.sum);
-    $("own-sends").textContent = sends(profile.points.length);
+    $("own-sends").textContent =
+      sends(profile.points.length, false, several(profile.visits));
     $("own-found").hidden = false;
     $("own-use").disabled = false;
     if (profile.read?.wrong.length) {
@@ -122,6 +124,9 @@ export function ownData({ taken, opened, sends }) {
     if (dialog.open) read(files);
   });
 }
+
+/** How many visited points there are; undefined if a build takes the places for them. */
+const several = (visits) => (visits?.points.length > 1 ? visits.points.length : undefined);
 
 /** A sentence about a prior that does not sum to 1: the page normalises it. */
 function ofSum(sum) {

@@ -5,15 +5,17 @@ import * as api from "./api.js";
 import { build, cancel, showBuilt, wireBuilding } from "./building.js";
 import { wireTrying } from "./compare.js";
 import { nowhere, unproject } from "./geo.js";
-import { askedFor, level, sendsWords, setLevel, tellLevel, wireLevel } from "./level.js";
-import { priorIn } from "./measures.js";
+import {
+  askedFor, level, sendsWords, setGuarantee, setLevel, tellLevel, wireLevel,
+} from "./level.js";
+import { isLattice, priorIn, visitsIn } from "./measures.js";
 import { ownData } from "./own.js";
 import { Pane } from "./pane.js";
 import { pinEvents, repaint, setProfile } from "./stage.js";
 import { $, LOCAL, hear, panes, setTheme, shown, state, theme } from "./state.js";
 import * as tiles from "./tiles.js";
 import { calm, trouble } from "./trouble.js";
-import { Mechanism, readMechanism } from "./vendor/whereish.js";
+import { readMechanism } from "./vendor/whereish.js";
 import { alikeKm, count } from "./words.js";
 
 const LARGEST_FILE = 500e6;
@@ -25,10 +27,7 @@ async function openFile(file) {
     if (file.size > LARGEST_FILE) throw new Error("it must be at most 500 MB to be shown here");
     bytes = new Uint8Array(await file.arrayBuffer());
     mechanism = await readMechanism(bytes, { warn: false });
-    if (!(mechanism instanceof Mechanism)) {
-      throw new Error("it must be a mechanism between places to be shown here, and it is one for every point");
-    }
-    prior = priorIn(bytes);
+    prior = isLattice(mechanism) ? visitsIn(bytes) : priorIn(bytes);
   } catch (wrong) {
     trouble(`${file.name} cannot be opened: ${wrong.message}. Open a file that whereish build or ` +
       "this page has written.");
@@ -36,8 +35,14 @@ async function openFile(file) {
   }
   calm();
   cancel();
-  const { plane, epsilon } = mechanism;
+  const { plane } = mechanism;
+  if (isLattice(mechanism)) {
+    showPoints(mechanism, prior, file.name);
+    showOpened({ mechanism, bytes, prior: prior && prior.weights, name: file.name });
+    return;
+  }
   const xyKm = Array.from({ length: mechanism.places }, (_, x) => mechanism.input(x));
+  setGuarantee("places");
   setProfile({
     name: file.name, personal: true, opened: true, earth: Boolean(plane), xyKm,
     latlon: xyKm.map((xy) => (plane ? unproject(plane, ...xy) : nowhere(xy))),
@@ -45,14 +50,38 @@ async function openFile(file) {
     // The file may hold no prior. To build again, all places are then assumed equally likely.
     prior: prior ?? xyKm.map(() => 1 / xyKm.length), guessed: !prior,
   });
+  showOpened({ mechanism, bytes, prior, name: file.name });
+}
+
+function showOpened(opened) {
+  const { epsilon } = opened.mechanism;
   if (epsilon) setLevel(Number((alikeKm(2, epsilon) * 1000).toPrecision(4)), 2);
   const chosen = level();
   const asked = chosen.wrong ? null : askedFor(chosen);
-  showBuilt({ mechanism, bytes, prior, name: file.name, ratio: 2, asked });
+  showBuilt({ ...opened, ratio: 2, asked });
 }
 
+/** The visited points of a file as a profile. If it holds none, its outputs are taken for them. */
+function showPoints(mechanism, visits, name) {
+  const { plane } = mechanism;
+  const outputs = () =>
+    Array.from({ length: mechanism.reports }, (_, z) => mechanism.output(z).xyKm);
+  const xyKm = visits?.xyKm ?? outputs();
+  const latlon = xyKm.map((xy) => (plane ? unproject(plane, ...xy) : nowhere(xy)));
+  const weights = visits?.weights ?? xyKm.map(() => 1 / xyKm.length);
+  setGuarantee("everywhere");
+  setProfile({
+    name, personal: true, opened: true, earth: Boolean(plane), xyKm, latlon, prior: weights,
+    guessed: !visits, visits: { xyKm, latlon, weights }, what: visits ? "visited point" : "output",
+  });
+}
+
+const visitsFrom = ({ points, weights }, earth) => ({
+  latlon: earth ? points : points.map(nowhere), xyKm: earth ? null : points, weights,
+});
+
 /** Take a profile that own.js has read. */
-function takeProfile({ name, points, earth, cellKm, prior }) {
+function takeProfile({ name, points, earth, cellKm, prior, visits }) {
   const most = state.about?.limits?.places ?? 2000;
   if (points.length > most) {
     trouble(`This service builds mechanisms of at most ${count(most)} places, and ${name} has ` +
@@ -64,6 +93,7 @@ function takeProfile({ name, points, earth, cellKm, prior }) {
   setProfile({
     name, earth, cellKm, prior, personal: true, xyKm: earth ? null : points,
     latlon: earth ? points : points.map(nowhere),
+    ...(visits?.points.length > 1 ? { visits: visitsFrom(visits, earth) } : {}),
   });
   // A service on this machine needs no consent. For another one, the person presses Build.
   if (LOCAL) void build();

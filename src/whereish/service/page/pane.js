@@ -3,7 +3,7 @@
 
 import { box } from "./geo.js";
 import { GlMap } from "./glmap.js";
-import { seenFrom } from "./measures.js";
+import { drawFrom, seenFrom } from "./measures.js";
 import { Overlay } from "./overlay.js";
 import { PlainMap } from "./plainmap.js";
 import * as scene from "./scene.js";
@@ -77,6 +77,11 @@ export class Pane {
     return this.#seen;
   }
 
+  /** Whether the person has moved the map since it showed everything. */
+  get touched() {
+    return this.#touched;
+  }
+
   get dragging() {
     return this.#overlay.dragging;
   }
@@ -96,11 +101,14 @@ export class Pane {
 
   fit() {
     this.#touched = false;
-    const { outputs, cellKm, discKm } = this.#scene;
-    this.#map.fit(box(outputs, cellKm ? Math.max(...cellKm) / 2 : discKm), 28);
+    const { inputs, outputs, cellKm, discKm } = this.#scene;
+    this.#map.fit(box([...inputs, ...outputs], cellKm ? Math.max(...cellKm) / 2 : discKm), 28);
   }
 
-  /** Compute the reports from a place, and keep them: both panes share one colour scale. */
+  /**
+   * Compute the reports from a spot, and keep them: both panes share one colour scale. A spot is the
+   * number of a place, or a point in degrees if the guarantee is between any two points.
+   */
   look(place) {
     const { mechanism, prior } = this.#scene;
     this.#seen = mechanism ? seenFrom(mechanism, place) : { shares: prior, mean: NaN, reach: 0 };
@@ -110,19 +118,20 @@ export class Pane {
   /** Draw the result of `look`, on a colour scale from 0 to `most`. */
   paint(place, { most, hiddenKm, label, held }) {
     const { inputs, outputs, cellKm, discKm, mechanism } = this.#scene;
+    const at = Array.isArray(place) ? place : inputs[place];
     this.#map.set("cells", scene.cells(outputs, cellKm, discKm, this.#seen.shares, most,
       this.#theme, this.#seeThrough));
     this.#map.set("rings", mechanism
-      ? scene.circles(inputs[place], hiddenKm, this.#seen.reach, this.#theme)
+      ? scene.circles(at, hiddenKm, this.#seen.reach, this.#theme)
       : []);
-    if (!held || !this.#overlay.dragging) this.#overlay.setPin(inputs[place], label);
+    if (!held || !this.#overlay.dragging) this.#overlay.setPin(at, label);
     this.element.dataset.place = String(place);
   }
 
   /** Draw reports of a place with the sampler of the client. */
   draw(place, number) {
     const { mechanism } = this.#scene;
-    const fresh = Array.from({ length: number }, () => mechanism.draw(place));
+    const fresh = Array.from({ length: number }, () => drawFrom(mechanism, place));
     this.#drawn.push(...fresh);
     if (this.#drawn.length > 5000) this.#drawn.splice(0, this.#drawn.length - 5000);
     this.#single = number === 1;

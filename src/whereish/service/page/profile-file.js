@@ -12,6 +12,26 @@ function numbers(name, values) {
   });
 }
 
+/** The visited points near each place, like "48.85 2.35 0.25; 48.86 2.35 0.1"; null without. */
+function visitedIn(rows) {
+  const found = (rows ?? []).flatMap((text, row) => {
+    if (text === null || text === undefined || text === "") return [];
+    const points = String(text).split(";").map((part) => part.trim().split(/\s+/).map(Number));
+    const sane = ([a, b, share, ...more]) =>
+      more.length === 0 && Number.isFinite(a) && Number.isFinite(b) && share >= 0 && share <= 1e300;
+    if (!points.every(sane)) {
+      throw new TraceError("visited must be points like 48.85 2.35 0.25, with a semicolon between " +
+        `two, and is not in row ${row + 1}`);
+    }
+    return points.filter(([, , share]) => share > 0);
+  });
+  const sum = found.reduce((total, [, , share]) => total + share, 0);
+  if (found.length === 0) return null;
+  return {
+    points: found.map(([a, b]) => [a, b]), weights: found.map(([, , share]) => share / sum),
+  };
+}
+
 /** A profile from columns: lat, lon, prior or x_km, y_km, prior, with an optional cell size. */
 export function fromColumns(columns) {
   const earth = columns.lat && columns.lon;
@@ -31,7 +51,7 @@ export function fromColumns(columns) {
     throw new TraceError("width_km and height_km must be positive and the same in every row");
   }
   return asProfile(a.map((v, i) => [v, b[i]]), numbers("prior", columns.prior),
-    cell && [cell[0][0], cell[1][0]], Boolean(earth));
+    cell && [cell[0][0], cell[1][0]], Boolean(earth), visitedIn(columns.visited));
 }
 
 /** Regions with a prior: the place of a region is the mean of its corners. */
@@ -46,12 +66,16 @@ export function fromRegions(features) {
   });
   const { width_km: w, height_km: h } = features[0].properties ?? {};
   const prior = numbers("prior", features.map((f) => f.properties?.prior));
-  return asProfile(middles, prior, w > 0 && h > 0 ? [w, h] : null, true);
+  return asProfile(middles, prior, w > 0 && h > 0 ? [w, h] : null, true,
+    visitedIn(features.map((f) => f.properties?.visited)));
 }
 
-function asProfile(points, prior, cellKm, earth) {
+function asProfile(points, prior, cellKm, earth, visits) {
   if (points.length < 2) throw new TraceError("a profile must have at least two places");
   if (earth) [["latitude", 90], ["longitude", 180]].forEach(([name, most], k) => {
+    if (visits?.points.some((point) => Math.abs(point[k]) > most)) {
+      throw new TraceError(`visited: a ${name} must be from -${most} to ${most} degrees`);
+    }
     const row = points.findIndex((point) => Math.abs(point[k]) > most);
     if (row >= 0) {
       throw new TraceError(`a ${name} must be from -${most} to ${most} degrees, and is not in ` +
@@ -65,5 +89,5 @@ function asProfile(points, prior, cellKm, earth) {
   if (prior.some((share) => share < 0) || !(sum > 0) || !Number.isFinite(sum)) {
     throw new TraceError("the prior must not be negative, and its sum must be positive and finite");
   }
-  return { points, earth, cellKm, sum, prior: prior.map((share) => share / sum) };
+  return { points, earth, cellKm, sum, visits, prior: prior.map((share) => share / sum) };
 }

@@ -1,12 +1,13 @@
 // The map area: a profile, a mechanism, the pin, and the reports from the place of the pin.
 
 import { hasKey } from "./api.js";
-import { kmPerDegree, nowhere } from "./geo.js";
-import { neighbour } from "./measures.js";
+import { kmPerDegree, nowhere, offset } from "./geo.js";
+import { inKm, isLattice, neighbour } from "./measures.js";
 import { heat, roundUp } from "./scene.js";
 import { $, hear, hide, panes, ring, shown, state, theme } from "./state.js";
 import { alikeKm, metres, percent, some, times, wind } from "./words.js";
 
+const FURTHEST_KM = 3000; // from the centre of the plane: the client refuses points a bit further
 const SELDOM = 0.005; // places that are reported less often are not named
 
 /** The distance in km between the nearest two places. */
@@ -36,21 +37,66 @@ export function stageOf(mechanism) {
       })
     : latlon;
   const usual = guessed ? null : prior;
+  if (isLattice(mechanism)) return latticeStage(mechanism, outputs);
   return { inputs: latlon, outputs, cellKm, discKm, prior, usual, earth, lines, names, mechanism };
+}
+
+/** The data for a pane with a guarantee between any two points: the inputs are visited points. */
+function latticeStage(mechanism, outputs) {
+  const { visits, guessed, earth, lines, names } = state.profile;
+  const flat = outputs.map((_, z) => mechanism.output(z).xyKm);
+  const extent = Math.max(...[0, 1].map((k) => {
+    const line = flat.map((xy) => xy[k]);
+    return Math.max(...line) - Math.min(...line);
+  }));
+  const discKm = extent > 0
+    ? Math.max(Math.min(nearestOf(flat) * 0.48, extent / 14), extent / 60) : 0.1;
+  return {
+    inputs: visits.latlon, outputs, cellKm: null, discKm, prior: visits.weights,
+    usual: guessed ? null : visits.weights, earth, lines, names, mechanism,
+  };
+}
+
+/** The places of positive prior as visited points, for a profile without two of its own. */
+function visitsOf({ latlon, xyKm, prior }) {
+  const all = [...prior.keys()];
+  const likely = all.filter((x) => prior[x] > 0);
+  const used = likely.length > 1 ? likely : all; // a build needs two points
+  return {
+    latlon: used.map((x) => latlon[x]), xyKm: xyKm && used.map((x) => xyKm[x]),
+    weights: used.map((x) => prior[x]),
+  };
+}
+
+/** Whether the mechanism on the map has a guarantee between any two points. */
+const isAnywhere = () => isLattice(state.built?.mechanism);
+
+/** Give the pin a spot that the mechanism on the map knows: a point, or the nearest place. */
+export function resetPin() {
+  const { place, profile } = state;
+  if (isAnywhere() && !Array.isArray(place)) {
+    const { visits, latlon, prior } = profile;
+    const heaviest = visits.latlon[likeliest(visits.weights)];
+    state.place = place === likeliest(prior) ? heaviest : latlon[place];
+  }
+  if (!isAnywhere() && Array.isArray(place)) state.place = nearest(place, profile.latlon);
 }
 
 /** Put a profile on the map. A mechanism for another profile is removed. */
 export function setProfile(profile) {
   const flat = profile.xyKm ?? profile.latlon.map((point) => aside(point, profile.latlon[0]));
   const nearestKm = nearestOf(flat);
-  state.profile = { lines: [], names: [], ...profile, flat, nearestKm, discKm: nearestKm * 0.48 };
+  state.profile = {
+    lines: [], names: [], visits: visitsOf(profile), ...profile, flat, nearestKm,
+    discKm: nearestKm * 0.48,
+  };
   state.built = state.laplace = null;
   state.place = likeliest(profile.prior);
   ring("profile");
   panes.best.show(stageOf(null));
   repaint();
   $("who-name").textContent = profile.name;
-  $("who-more").textContent = ` · ${some(profile.latlon.length, "place")}`;
+  $("who-more").textContent = ` · ${some(profile.latlon.length, profile.what ?? "place")}`;
   if (profile.personal && state.city) $("who-city").hidden = false;
   else hide("who-city", "own-open");
 }
@@ -73,20 +119,32 @@ function quarterOf(number, points) {
 
 const from = ([dx, dy], what) => `${metres(Math.hypot(dx, dy))} ${wind(dx, dy)} of ${what}`;
 
-/** Where a place is, in words: relative to the nearest name, or to the most likely place. */
+/** Where a spot is, in words: relative to the nearest name, or to the most likely place. */
 function whereIs(place) {
-  const { names, latlon, flat, prior, guessed } = state.profile;
-  const quarter = quarterOf(place, latlon);
+  const { names, latlon, flat, prior, guessed, xyKm } = state.profile;
+  const isPoint = Array.isArray(place);
+  const quarter = isPoint ? null : quarterOf(place, latlon);
   if (quarter) return `near ${quarter}`;
+  const point = isPoint ? place : latlon[place];
   if (names.length) {
-    const { name, latlon: there } = names[nearest(latlon[place], names.map((n) => n.latlon))];
-    return from(aside(latlon[place], there), name);
+    const { name, latlon: there } = names[nearest(point, names.map((n) => n.latlon))];
+    return from(aside(point, there), name);
   }
+  const here = !isPoint ? flat[place]
+    : xyKm ? inKm(state.built.mechanism, place) : aside(place, latlon[0]);
   const middle = [0, 1].map((k) => flat.reduce((sum, xy) => sum + xy[k], 0) / flat.length);
-  const [x, y] = guessed ? middle : flat[likeliest(prior)];
-  const what = guessed ? "the middle of the places" : "the most likely place";
-  const away = [flat[place][0] - x, flat[place][1] - y];
+  const [x, y] = guessed ? middle : isPoint ? heaviest() : flat[likeliest(prior)];
+  const what = guessed ? "the middle of the places"
+    : isPoint ? "the most visited point" : "the most likely place";
+  const away = [here[0] - x, here[1] - y];
   return Math.hypot(...away) < 0.001 ? `at ${what}` : from(away, what);
+}
+
+/** The most visited point, in the same km as the point of the pin. */
+function heaviest() {
+  const { visits, latlon, xyKm } = state.profile;
+  const number = likeliest(visits.weights);
+  return xyKm ? visits.xyKm[number] : aside(visits.latlon[number], latlon[0]);
 }
 
 const likeliest = (prior) =>
@@ -99,7 +157,8 @@ export function repaint(held = false) {
   const most = roundUp(Math.max(...seen.flatMap(({ shares }) => Array.from(shares))));
   const level = built?.mechanism.epsilon;
   const hiddenKm = level ? alikeKm(built.ratio, level) : 0;
-  const label = `Pin: you are ${whereIs(place)}. Arrow keys move it to the next place.`;
+  const step = isAnywhere() ? `by ${metres(stepKm())}` : "to the next place";
+  const label = `Pin: you are ${whereIs(place)}. Arrow keys move it ${step}.`;
   for (const pane of shown()) pane.paint(place, { most, hiddenKm, label, held });
   tellScale(most);
   tellCircles(seen, hiddenKm);
@@ -130,13 +189,15 @@ function tellCircles(seen, hiddenKm) {
   if (!built) return;
   const [reach, other] = seen.map((one) => metres(one.reach));
   $("key-hidden").textContent = hiddenKm
-    ? `places look alike within ${metres(hiddenKm)}: reports at most ${times(built.ratio)} likelier`
+    ? `${isAnywhere() ? "any two points" : "places"} look alike within ${metres(hiddenKm)}: ` +
+      `reports at most ${times(built.ratio)} likelier`
     : "no epsilon is promised";
   $("key-reach").textContent =
     `95 % of reports from the pin: within ${reach}${other ? `, planar Laplace ${other}` : ""}`;
   $("key-usual").textContent = state.profile.guessed
     ? "prior: not known, the file does not hold it"
     : "prior: a larger circle is a likelier place";
+  $("figure-what").textContent = `${isAnywhere() ? "points" : "places"} look alike within`;
   $("figure-hidden").textContent = hiddenKm ? metres(hiddenKm) : "none";
 }
 
@@ -150,7 +211,7 @@ function tellWhere(seen) {
     return;
   }
   const { mechanism } = built;
-  const here = mechanism.input(place);
+  const here = inKm(mechanism, place);
   const order = Array.from(seen.shares.keys()).sort((a, b) => seen.shares[b] - seen.shares[a]);
   const outputs = order.map((_, z) => mechanism.output(z).latlon);
   const told = order.slice(0, 3).filter((z) => seen.shares[z] >= SELDOM).map((z) => {
@@ -182,17 +243,28 @@ hear("job", tellUnbuilt);
 
 // --- the pin -------------------------------------------------------------------------------
 
+/** How far an arrow key moves the pin: a fifth of the distance at which points look alike. */
+function stepKm() {
+  const { ratio, mechanism } = state.built;
+  return Math.max(0.01, Number((alikeKm(ratio, mechanism.epsilon) / 5).toPrecision(1)));
+}
+
 function movePin(place, held) {
-  const same = place === state.place;
+  const { built } = state;
+  if (Array.isArray(place) && Math.hypot(...inKm(built.mechanism, place)) > FURTHEST_KM) return;
+  const same = String(place) === String(state.place);
   state.place = place;
   if (!same) ring("moved");
   if (!same || !held) repaint(held);
 }
 
 export const pinEvents = {
-  moved: (latlon) => movePin(nearest(latlon, state.profile.latlon), true),
+  moved: (latlon) =>
+    movePin(isAnywhere() ? latlon : nearest(latlon, state.profile.latlon), true),
   dropped: () => repaint(),
-  stepped: (dx, dy) => movePin(neighbour(state.profile.flat, state.place, dx, dy), false),
+  stepped: (dx, dy) => movePin(isAnywhere()
+    ? offset(state.place, dx * stepKm(), dy * stepKm())
+    : neighbour(state.profile.flat, state.place, dx, dy), false),
   camera: (pane) => follow(pane),
 };
 

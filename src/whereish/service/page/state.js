@@ -10,7 +10,9 @@ export const state = {
   profile: null, // the places on the map, and their prior
   built: null, // { mechanism, bytes, certificate, prior, name, ratio, asked, forgotten, loss, reach }
   laplace: null, // the same for planar Laplace, in a comparison
-  place: 0, // the place of the pin: never sent to the service
+  // The place of the pin; a point in degrees if the guarantee is between any two points. It is never
+  // sent to the service.
+  place: 0,
   comparing: false,
   job: null, // { stop: AbortController } during a build
   backdrop: null,

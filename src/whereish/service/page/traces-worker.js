@@ -1,8 +1,9 @@
 // Reads files in a worker, so that the page stays responsive. The points stay in this worker; the
-// page gets places and a prior.
+// page gets places and a prior, and the visited points with their weights.
 
 import { bestSize, inCells, layOut } from "./grid.js";
 import { MOST_BYTES, Points, TraceError, readFile } from "./traces.js";
+import { visitedPoints } from "./visited.js";
 
 let laid = null;
 
@@ -54,7 +55,8 @@ async function read(files) {
   const grid = inCells(fresh, bestSize(fresh));
   if (grid.points.length < 2) throw new TraceError("traces must contain at least one place");
   laid = fresh;
-  return { grid, used, points: points.length, dropped: points.dropped, wrong };
+  const visits = visitedPoints(points.arrays, fresh.centre, fresh.timed);
+  return { grid, visits, used, points: points.length, dropped: points.dropped, wrong };
 }
 
 addEventListener("message", async ({ data }) => {
