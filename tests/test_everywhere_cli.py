@@ -95,8 +95,10 @@ def test_measure(files: dict[str, Path], name: str) -> None:
     joint = visits.weights[:, None] * rows
     assert facts["quality_loss_km"] == pytest.approx((joint * away).sum(), rel=1e-3)
     between = np.hypot(*(visits.xy[:, None, :] - visits.xy[None, :, :]).T)
-    error = sum(min(joint[:, z] @ between) for z in range(len(mechanism.outputs)))
+    guesses = np.hstack([between, away])  # a point, or a report
+    error = sum(min(joint[:, z] @ guesses) for z in range(len(mechanism.outputs)))
     assert facts["adversary_error_km"] == pytest.approx(error, rel=1e-6)
+    assert error <= (joint * away).sum() * (1 + 1e-9)
     assert facts["worst_case_loss_km"] == pytest.approx((rows * away).sum(axis=1).max(), rel=1e-6)
     assert facts["tightest_epsilon_per_km"] <= 1.07
     assert "any two points of the plane" in done.stderr.replace("\n", " ")

@@ -16,6 +16,7 @@ from whereish.places import metric_names, named_metric
 from whereish.units import km, length_km
 
 _MEASURED = "What is measured"
+_EUCLIDEAN = "euclidean"
 _UNITS = {"discrete": "share of wrong guesses"}
 
 
@@ -25,7 +26,7 @@ def measure(
     prior: Path | None = opt.OTHER_PRIOR,
     normalise: bool = opt.NORMALISE,
     adversary_metric: str = opt.option(
-        "euclidean",
+        _EUCLIDEAN,
         f"The error that the adversary minimises: {', '.join(metric_names('adversary'))}.",
         _MEASURED,
         "METRIC",
@@ -73,9 +74,10 @@ def measure(
     else:
         measured = judged
         facts = facts_of(judged, weights)
-    metric = named_metric(adversary_metric, measured.inputs)
+    if not isinstance(judged, Everywhere) or adversary_metric != _EUCLIDEAN:
+        metric = named_metric(adversary_metric, measured.inputs)
+        facts["adversary_error_km"] = wh.adversary_error(measured, weights, metric)
     facts |= {
-        "adversary_error_km": wh.adversary_error(measured, weights, metric),
         "adversary_metric": adversary_metric,
         "adversary_error_unit": _UNITS.get(adversary_metric, "km"),
         "worst_case_loss_km": wh.worst_case_loss(measured),

@@ -85,9 +85,16 @@ def everywhere_facts(
         "private": True,
         "ratio_2_within_km": math.log(2) / mechanism.epsilon,
         "quality_loss_km": loss_of(mechanism, visits),
-        "adversary_error_km": wh.adversary_error(visited, weights),
+        "adversary_error_km": guess_error(visited, weights),
         "corners_checked": corners,
     }
+
+
+def guess_error(visited: wh.Mechanism, weights: Array) -> float:
+    """Return the error of an adversary who may guess a visited point or a report, in km."""
+    xy, guesses = visited.inputs.xy, np.vstack([visited.inputs.xy, visited.outputs.xy])
+    metric = np.hypot(*(xy[:, None] - guesses[None]).transpose(2, 0, 1))
+    return wh.adversary_error(visited, weights, metric)
 
 
 class Watch:
