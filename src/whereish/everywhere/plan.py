@@ -9,8 +9,8 @@ from whereish.mechanisms.plan import Plan
 from whereish.units import duration
 
 # Measured on two cores: a person with 300 points at eps 2 per km took 4.5 s with 600 vertices, 15 s
-# with 1,200 and 74 s with 2,400; at eps 1.07, 1.6 s and 6.5 s. The estimate is for the slow ones. The
-# solve of the last lattice dominates; the linear algebra grows with the cube.
+# with 1,200 and 74 s with 2,400; at eps 1.07, 1.6 s and 6.5 s. The estimate is for the slow ones.
+# The solve of the last lattice dominates; the linear algebra grows with the cube.
 _FIRST_S = 1.5  # the coarse lattices, and the lower bound on visited points
 _BLOCK_S = 2.8e-7  # times vertices^2 outputs
 _COUPLING_S = 1e-9  # times vertices^3
