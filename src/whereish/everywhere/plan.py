@@ -8,10 +8,11 @@ from whereish.limits import PATIENCE_S
 from whereish.mechanisms.plan import Plan
 from whereish.units import duration
 
-# Measured on two cores: people with 300 points, 150 to 1,200 vertices, eps 1.07 and 2 per km took
-# 1.3 to 17 s. The solve of the last lattice dominates; the linear algebra grows with the cube.
-_FIRST_S = 2.5  # planar Laplace, the coarse lattices, the lower bound on visited points
-_BLOCK_S = 3.8e-7  # times vertices^2 outputs
+# Measured on two cores: a person with 300 points at eps 2 per km took 4.5 s with 600 vertices, 15 s
+# with 1,200 and 74 s with 2,400; at eps 1.07, 1.6 s and 6.5 s. The estimate is for the slow ones.
+# The solve of the last lattice dominates; the linear algebra grows with the cube.
+_FIRST_S = 1.5  # the coarse lattices, and the lower bound on visited points
+_BLOCK_S = 2.8e-7  # times vertices^2 outputs
 _COUPLING_S = 1e-9  # times vertices^3
 _NOISE_S, _NOISE_GB = 1.5, 0.2  # of planar Laplace with its remap
 _POINTS_S = 3e-7  # for each point and output: costs and loss
