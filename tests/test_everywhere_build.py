@@ -16,6 +16,9 @@ from hypothesis.strategies import DrawFn
 import checks
 import whereish as wh
 from test_everywhere import UNIT, exact_rows
+from whereish.deadline import Deadline
+from whereish.everywhere.points import as_visits, clustered
+from whereish.everywhere.search import Task
 from whereish.measures import TOTAL, steepest
 from whereish.places import Lattice
 from whereish.places.lattice import to_units
@@ -449,3 +452,24 @@ def test_everything_that_is_the_same_everywhere_has_epsilon_zero() -> None:
     half = np.full((2, 2), TOTAL // 2, np.uint64)
     m = wh.Mechanism.of_counts(half, places, places, 1.0)
     assert float(wh.tightest_epsilon_everywhere(m)) == 0.0
+
+
+def test_what_holds_points_of_a_person_does_not_print_them() -> None:
+    """Found by a review: the default representation printed the home of a person."""
+    points = np.array([[1.234567, 2.345678], [1.434567, 2.345678]])
+    visits = as_visits(points, None, normalise=False)
+    lattice = Lattice(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
+    private = (
+        visits, clustered(visits, 2), lattice.position(points),
+        Task(visits, 1.0, 4, None, None, None, 1e-5, Deadline(None)),
+    )  # fmt: skip
+    for one in private:
+        assert "object at" in repr(one)
+
+
+@pytest.mark.parametrize("jitter", [1e-9, 5e-7, 1e-6, 3.9e-6, 4e-6, 2e-5])
+@pytest.mark.parametrize("epsilon", [1.0, 3e5, 1e9])
+def test_points_on_a_line_with_the_jitter_of_rounding(jitter: float, epsilon: float) -> None:
+    points = np.array([[0, 0], [1, jitter]])
+    m = wh.planar_laplace_everywhere(points, None, epsilon)
+    assert 0 <= wh.expected_loss(m, points, [0.5, 0.5]) < 3

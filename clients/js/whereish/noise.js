@@ -6,7 +6,8 @@
 //     g = rate sqrt(a^2 + b^2) - (|a| + |b|) / t >= 0,    t >= sqrt(2) / rate a whole number.
 //
 // g is irrational. It is enclosed in rational intervals that get narrower until a comparison is
-// decided. The number of words depends on the noise alone. docs/proofs/everywhere.md has the proof.
+// decided. The number of words depends on the noise: who sees a report must not see how long the
+// draw took. docs/proofs/everywhere.md has the proof.
 import { bitLength, exactParts } from "./audit.js";
 import { toBigInt } from "./primordials.js";
 

@@ -90,7 +90,7 @@ export class PlanarLaplaceEverywhere {
 
   /**
    * Draw an output for a point in km in the plane of the outputs. `next` returns 63 uniform random
-   * bits. How often it is called depends on the noise, and not on the point.
+   * bits. How often it is called depends on the noise: do not let others time it.
    */
   drawKm(east, north, next = randomBits) {
     checkKm(this.plane, east, north);

@@ -160,7 +160,7 @@ def build(piece: Piece) -> list[Row]:
     """Build, certify and write the mechanisms of a piece: what a worker does."""
     options, places = piece.shared.options, piece.places
     made: list[Mechanism | None] = [None] * len(piece.users)
-    rows, where = [], places_id(places)
+    rows, where = [], _where(piece)
     if piece.shared.public_places not in (None, where):
         problem = "the places must be those of the public prior (--blur-with), and are others"
         return _failed(piece, problem)
@@ -266,8 +266,13 @@ def _one_by_one(piece: Piece) -> Iterator[Piece]:
         yield replace(piece, users=(user,), digests=(digest,), priors=prior[None])
 
 
+def _where(piece: Piece) -> str | None:
+    """Return the `places_id` of a piece; None for visited points, which are a person's own."""
+    return places_id(piece.places) if piece.shared.options.guarantee == PLACES else None
+
+
 def _failed(piece: Piece, problem: str) -> list[Row]:
-    n, where = len(piece.places), places_id(piece.places)
+    n, where = len(piece.places), _where(piece)
     return [
         Row(user, "", FAILED, n, digest=digest, problem=problem, places_id=where)
         for user, digest in zip(piece.users, piece.digests, strict=True)

@@ -115,7 +115,8 @@ def say_visited(profile: wh.Profile) -> int:
     count = 0 if profile.visited is None else len(profile.visited.places)
     if count:
         say(
-            f"{_number(count, 'visited point')} beside the places, for whereish build --everywhere."
+            f"{_number(count, 'visited point')} beside the places, for whereish build "
+            "--everywhere: exact to some metres, so pass the file on to nobody."
         )
     return count
 

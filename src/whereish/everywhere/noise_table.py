@@ -6,11 +6,13 @@ import numpy as np
 
 from whereish.places import Array
 from whereish.places.lattice import FURTHEST_LATTICE_KM, Lattice
+from whereish.places.points import SAME_PLACE_KM
 
 _FINE = 0.2  # the width of a cell near the points, in units of 1 / eps
 _GROWTH = 1.35  # from one cell to the next, away from the points
 _OUTSIDE = 12.0  # how far the table goes beyond the points, in units of 1 / eps
 _BEYOND = 40.0  # how far the integration goes: exp(-40) is left
+_NARROWEST_KM = 4 * SAME_PLACE_KM  # a cell
 _MOST = 96  # cells on an axis near the points
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(3)
 _AT_ONCE = 500_000  # numbers that stay in the cache
@@ -21,11 +23,11 @@ def choose_borders(points: Array, epsilon: float) -> Lattice:
     axes = []
     for axis in points.T:
         low, high = float(axis.min()), float(axis.max())
-        width = max(_FINE / epsilon, (high - low) / _MOST)
-        count = max(1, int(np.ceil((high - low) / width)))
-        middle = np.linspace(low, high, count + 1) if high > low else np.array([low])
+        width = max(_FINE / epsilon, (high - low) / _MOST, _NARROWEST_KM)
+        count = int(np.ceil((high - low) / width)) if high - low >= _NARROWEST_KM else 0
+        middle = np.linspace(low, high, count + 1) if count else np.array([(low + high) / 2])
         away = _growing(width, _OUTSIDE / epsilon)
-        whole = np.concatenate([low - away[::-1], middle, high + away])
+        whole = np.concatenate([middle[0] - away[::-1], middle, middle[-1] + away])
         axes.append(whole[np.abs(whole) <= FURTHEST_LATTICE_KM])
     return Lattice(axes[0], axes[1])
 
@@ -62,7 +64,17 @@ class NoiseTable:
             density *= weights[0][None, None, :] * weights[1][None, :, None]
             rows = np.add.reduceat(density, of[1], axis=1)
             cells = np.add.reduceat(rows, of[0], axis=2).reshape(len(some), -1)
-            found[:, first : first + step] = (cells / cells.sum(axis=1, keepdims=True)).T
+            totals = cells.sum(axis=1, keepdims=True)
+            if not totals.all():  # the noise is far smaller than a cell
+                cells, totals = self._cells_of(some), np.ones((len(some), 1))
+            found[:, first : first + step] = (cells / totals).T
+        return found
+
+    def _cells_of(self, points: Array) -> Array:
+        """Return (n, cells): 1 for the cell that each point is in."""
+        ix, iy = (np.searchsorted(axis, points[:, k]) for k, axis in enumerate(self.axes))
+        found = np.zeros((len(points), (len(self.axes[0]) + 1) * (len(self.axes[1]) + 1)))
+        found[np.arange(len(points)), iy * (len(self.axes[0]) + 1) + ix] = 1.0
         return found
 
     def _quadrature(self, borders: Array, at: Array) -> tuple[Array, Array, Array]:
@@ -86,7 +98,7 @@ def _growing(first: float, until: float) -> Array:
     """Return distances that grow by a factor from one to the next, up to a limit."""
     sides, width = [first], first
     while sides[-1] < until:
-        width = min(_GROWTH * width, until / 4)
+        width = min(_GROWTH * width, max(first, until / 4))
         sides.append(sides[-1] + width)
     return np.array(sides)
 

@@ -20,7 +20,7 @@ _FEWEST_METRES = 1e-6  # km: no distance is taken as smaller, so that weights st
 QualityMetric = Callable[[Array, Array], ArrayLike] | ArrayLike
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Visits:
     """Points in a plane, in km, that somebody visits, with weights that sum to 1."""
 
@@ -94,7 +94,7 @@ def quality(points: Array, outputs: Array, metric: QualityMetric | None) -> Arra
     return as_loss("quality_metric", found, len(points), len(outputs), same=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Clusters:
     """Clusters of points: their centres, weights, and the cluster of each point."""
 

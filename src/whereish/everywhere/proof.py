@@ -11,7 +11,7 @@ from whereish.measures import Proof
 from whereish.places import Array, Immutable
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class VisitedProof(Immutable):
     """What proves a lower bound for visited points: clusters, and multipliers between them.
 

@@ -34,7 +34,7 @@ _FEW_OUTPUTS = 40  # given outputs, up to which all are in the last stage
 _AT_ONCE = 4_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Found:
     """A solution on a lattice, with its outputs."""
 
@@ -43,7 +43,7 @@ class Found:
     solution: ConeSolution
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Task:
     """What a search is for: the person, epsilon, what is given, and what it may take."""
 

@@ -82,7 +82,7 @@ def _arrays(mechanism: Everywhere, visits: Visits | None) -> dict[str, NDArray[A
     return arrays
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EverywhereContents:
     """What a file holds. Its form is checked; its corners are not, until `mechanism` is called."""
 

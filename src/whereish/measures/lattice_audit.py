@@ -79,7 +79,8 @@ def audit_lattice(counts: Counts, lattice: Lattice, epsilon: float) -> LatticeVe
         slopes, allowed = _squares(table, part, rate)
         corners += slopes.size
         unclear = ~(slopes * (1 + _MARGIN) <= allowed)
-        for iy, ix, z in np.argwhere(unclear).tolist():
+        for flat in np.flatnonzero(unclear):  # no list: of a forged file, all may be unclear
+            iy, ix, z = (int(index) for index in np.unravel_index(flat, unclear.shape))
             square, here = _exact_square(table, part, iy, ix, z)
             if square > (exact_rate * here) ** 2:
                 raise GuaranteeError(

@@ -31,13 +31,13 @@ def to_units(points: Array) -> Whole:
     """Round coordinates in km to whole units: floor(2^40 x + 1/2).
 
     Coordinates beyond 8192 km count as 8192 km: no lattice goes that far, so the projection onto a
-    lattice is the same.
+    lattice is the same. Up to 4096 km, where lattices end, the sum is exact.
     """
     limit = 2 * FURTHEST_LATTICE_KM
     return np.floor(np.clip(points, -limit, limit) * UNITS_PER_KM + 0.5).astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Position:
     """Where points are in a lattice, after the projection onto its rectangle.
 

@@ -7,8 +7,8 @@ exactly from uniform integers [1]_. The probability to keep a pair is exp(-g) wi
     g = rate sqrt(a^2 + b^2) - (|a| + |b|) / t >= 0,    t >= sqrt(2) / rate an integer.
 
 g is irrational; it is enclosed in rational intervals that get narrower until a comparison is
-decided. The number of words that are used depends on the noise alone, not on the location that it
-is added to. The proof is in docs/proofs/everywhere.md.
+decided. The number of words that are used depends on the noise: who sees a report must not see how
+long it took to draw. The proof is in docs/proofs/everywhere.md.
 
 References
 ----------

@@ -190,7 +190,7 @@ function mayTell() {
   const kind = isEverywhere() ? "points" : "places"; // points are finer: each needs its consent
   if (LOCAL || !profile.personal || profile.agreed?.[kind]) return true;
   const what = sentData(profile.latlon.length, profile.guessed, profile.visits.weights.length);
-  const fine = isEverywhere() ? " A visited point is exact to about 50 m." : "";
+  const fine = isEverywhere() ? " A visited point is exact to some metres: it can tell your house." : "";
   $("consent-words").textContent = `This page will send ${what}, to ${location.host}.${fine} That ` +
     "service builds the mechanism. Then this page asks it to delete them. Your traces and " +
     "the position of the pin stay on this device.";

@@ -27,6 +27,9 @@ async function openFile(file) {
     if (file.size > LARGEST_FILE) throw new Error("it must be at most 500 MB to be shown here");
     bytes = new Uint8Array(await file.arrayBuffer());
     mechanism = await readMechanism(bytes, { warn: false });
+    if (mechanism.kind === "planar-laplace") {
+      throw new Error("it is planar Laplace noise for every point, which this page cannot draw");
+    }
     prior = isLattice(mechanism) ? visitsIn(bytes) : priorIn(bytes);
   } catch (wrong) {
     trouble(`${file.name} cannot be opened: ${wrong.message}. Open a file that whereish build or ` +
