@@ -120,7 +120,7 @@ def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
     with serving(tmp_path, "--cluster", nodes.address, "--log-level", "debug") as service:
         with service.client() as client:
             # One solve takes seconds: it is under way when its processes are killed.
-            job = post(client, secret(180))
+            job = post(client, secret(260))
             for deaths, killed in enumerate((ACTOR, WORKER, GATEWAY)):
                 times = partial(seen_to_die, service, deaths)
                 wait_until(partial(_either, times, partial(ended, client, job)))

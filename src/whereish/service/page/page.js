@@ -28,7 +28,8 @@ async function openFile(file) {
     bytes = new Uint8Array(await file.arrayBuffer());
     mechanism = await readMechanism(bytes, { warn: false });
     if (mechanism.kind === "planar-laplace") {
-      throw new Error("it is planar Laplace noise for every point, which this page cannot draw");
+      throw new Error("it holds planar Laplace noise for every point, which the Python library " +
+        "draws and this page does not");
     }
     prior = isLattice(mechanism) ? visitsIn(bytes) : priorIn(bytes);
   } catch (wrong) {
