@@ -76,9 +76,35 @@ def solves(client: httpx.Client) -> str:
     return line.split()[1]
 
 
-def seen_to_die(service: Served, times: int) -> bool:
-    """Tell whether a worker was seen to die over a job so often, and no oftener."""
-    return sum("trying again" in line for line in list(service.log)) == times
+def deaths(service: Served) -> int:
+    """Return how often a worker was seen to die over a job."""
+    return sum("trying again" in line for line in list(service.log))
+
+
+def kill_each(service: Served, client: httpx.Client, nodes: Nodes, job: str) -> bool:
+    """Kill the processes of a solve one after the other; return False if it ended before."""
+    before = deaths(service)
+    for times, killed in enumerate((ACTOR, WORKER, GATEWAY)):
+        seen = partial(_has_died, service, before + times)
+        wait_until(partial(_either, seen, partial(ended, client, job)))
+        running = partial(_either, partial(progressing, client, job), partial(ended, client, job))
+        wait_until(running)
+        if ended(client, job):
+            return False
+        # The gateway is the only process that the server has started.
+        found = service.workers() if killed == GATEWAY else nodes.processes(killed)
+        assert found
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
+    return True
+
+
+def progressing(client: httpx.Client, job: str) -> bool:
+    return state(client, job)["progress"] is not None
+
+
+def _has_died(service: Served, times: int) -> bool:
+    return deaths(service) == times
 
 
 def commands(service: Served) -> list[str]:
@@ -119,25 +145,20 @@ def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
 ) -> None:
     with serving(tmp_path, "--cluster", nodes.address, "--log-level", "debug") as service:
         with service.client() as client:
-            # One solve takes seconds: it is under way when its processes are killed.
-            job = post(client, secret(260))
-            for deaths, killed in enumerate((ACTOR, WORKER, GATEWAY)):
-                times = partial(seen_to_die, service, deaths)
-                wait_until(partial(_either, times, partial(ended, client, job)))
-                wait_until(lambda: state(client, job)["progress"] is not None)
-                assert not ended(client, job), "it was to be killed before its end"
-                # The gateway is the only process that the server has started.
-                found = service.workers() if killed == GATEWAY else nodes.processes(killed)
-                assert found
-                for pid in found:
-                    os.kill(pid, signal.SIGKILL)
+            # A solve that ends before its processes are killed shows nothing: then another one.
+            for _ in range(6):
+                before, job = deaths(service), post(client, secret(260))
+                if kill_each(service, client, nodes, job):
+                    break
+            else:
+                pytest.fail("no solve was under way when its processes were killed")
             told = wait_for(client, job)
             # The same recipe, refused by the process that solves.
             edges = [[i, i + 1, float(SHARE)] for i in range(148)]
             wait_for(client, post(client, secret(150) | {"privacy_metric": {"edges": edges}}))
         service.stop()
     assert told["state"] == "done", told
-    assert seen_to_die(service, 2), "the end of a gateway must not count as a death"
+    assert deaths(service) == before + 2, "the end of a gateway must not count as a death"
     said = contents(nodes.folder)
     assert ACTOR.removeprefix("ray::").encode() in said, "these are not Ray's logs"
     assert not found_in(said)

@@ -37,8 +37,9 @@ class LocalEngine:
 
     def _new(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
-            self.workers, multiprocessing.get_context("spawn"), initializer=_quiet
-        )
+            self.workers, multiprocessing.get_context("spawn"), initializer=_quiet,
+            initargs=(os.getpid(),),
+        )  # fmt: skip
 
     def run(
         self, work: Callable[[Piece], Made], pieces: Iterable[Piece]
@@ -92,11 +93,14 @@ class LocalEngine:
         gc.collect()  # otherwise Python warns about semaphores if it exits soon after
 
 
-def _quiet() -> None:
-    """Ignore Ctrl-C, which the parent process handles, and end when the parent ends."""
+def _quiet(parent: int) -> None:
+    """Ignore Ctrl-C, which the parent process handles, and end when the parent ends.
+
+    The parent may have ended already: then `os.getppid` is another process.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
