@@ -140,8 +140,9 @@ INLINE row_t *add_row(block_t *s, const pairs_t *pairs, int64_t e, int i) {
 INLINE double rho_of(const row_t *row) { return 1.0 - row->slack + row->infeasibility; }
 
 /* Factor G; compute G^-1 h and sigma. `pull` is k (A'y), computed by the caller because summing it
- * here would cancel. Return 0 if G is positive definite. */
-static int factor_block(block_t *s, const double *pull) {
+ * here would cancel. `also`, if given, is a right side from `begin_solve`: G^-1 of it replaces it.
+ * Return 0 if G is positive definite. */
+static int factor_block(block_t *s, const double *pull, double *also) {
     factor_t *f = &s->factor;
     int n = s->n;
     if (s->outside && factor_layout(f, s->first)) return s->trouble = WI_NO_MEMORY;
@@ -176,7 +177,12 @@ static int factor_block(block_t *s, const double *pull) {
     if (cholesky(f)) return s->trouble = WI_NUMERICS;
     s->ground_h[g] = 0.0;
     for (int x = n; x < padded(n); x++) s->ground_h[x] = 0.0;
-    factor_solve(f, s->ground_h);
+    if (also) {
+        also[g] = 0.0;
+        factor_solve_two(f, s->ground_h, f, also);
+    } else {
+        factor_solve(f, s->ground_h);
+    }
     /* sigma = w'Hw, as a sum of squares: w minimises it, so an error in w hardly shows. */
     double sigma = 0.0;
     for (int64_t r = 0; r < s->count; r++) {
@@ -190,20 +196,26 @@ static int factor_block(block_t *s, const double *pull) {
     return s->trouble = 0;
 }
 
-/* v and tau of H^-1 rhs; `rhs_sum` is the sum of rhs. */
-static double solve_block(const block_t *s, const double *rhs, double rhs_sum, double *v) {
-    int n = s->n;
+/* H^-1 rhs = tau + v in three steps: a copy of rhs, padded; G^-1 of it without the place that is
+ * grounded; the direction that was split off. `rhs_sum` is the sum of rhs. */
+static void begin_solve(const block_t *s, const double *rhs, double *v) {
+    memcpy(v, rhs, sizeof(double) * (size_t)s->n);
+    for (int x = s->n; x < padded(s->n); x++) v[x] = 0.0;
+}
+static double end_solve(const block_t *s, const double *rhs, double rhs_sum, double *v) {
     double product = 0.0;
-    for (int x = 0; x < n; x++) {
-        v[x] = rhs[x];
-        product += s->ground_h[x] * rhs[x];
-    }
-    for (int x = n; x < padded(n); x++) v[x] = 0.0;
+    for (int x = 0; x < s->n; x++) product += s->ground_h[x] * rhs[x];
+    double tau = (rhs_sum - product) / s->sigma;
+    for (int x = 0; x < s->n; x++) v[x] -= tau * s->ground_h[x];
+    return tau;
+}
+
+/* v and tau of H^-1 rhs. */
+static double solve_block(const block_t *s, const double *rhs, double rhs_sum, double *v) {
+    begin_solve(s, rhs, v);
     v[s->grounded] = 0.0;
     factor_solve(&s->factor, v);
-    double tau = (rhs_sum - product) / s->sigma;
-    for (int x = 0; x < n; x++) v[x] -= tau * s->ground_h[x];
-    return tau;
+    return end_solve(s, rhs, rhs_sum, v);
 }
 
 /* rhs = A'((complementarity_rhs + dual infeasibility) / slack) - k residual, and its sum. */
@@ -303,9 +315,10 @@ INLINE int any_near(const pairs_t *pairs, int i, const double *k, const uint8_t 
 
 /* Constrain the pairs that have come near their limit or past it.
  *
- * They join at the centre, unless their multiplier would be large against the price of the input: far
- * from the output, where k is tiny, that would spoil the bound for many steps. */
-static int join_rows(block_t *s, const pairs_t *pairs, const double *price, double mu) {
+ * They join at the centre, unless their multiplier would be above a share of the price of the input:
+ * far from the output, where k is tiny, that would spoil the bound for many steps. */
+static int join_rows(block_t *s, const pairs_t *pairs, const double *price, double mu,
+                     double share) {
     const double *k = s->k;
     for (int i = 0; i < s->n; i++) {
         if (!any_near(pairs, i, k, s->active)) continue;
@@ -318,7 +331,7 @@ static int join_rows(block_t *s, const pairs_t *pairs, const double *price, doub
             double left = 1.0 - row->decay * k[i] / k[j];
             row->slack = larger(left, JOIN_SLACK * (1.0 - near));
             row->infeasibility = row->slack - left;
-            double most_dual = row->slack * JOIN_DUAL * fabs(price[j]) * k[j];
+            double most_dual = row->slack * share * fabs(price[j]) * k[j];
             row->dual = larger(smaller(mu, most_dual), 1e-6 * mu) / row->slack;
         }
     }

@@ -21,7 +21,9 @@
 #define FRESH 1e-5      /* slacks above this are computed from the column at every step */
 #define FEASIBLE 0.2    /* a row whose true slack is above this share of its slack is feasible */
 #define JOIN_SLACK 0.5  /* a row that joins has at least this share of the slack of its limit */
-#define JOIN_DUAL 0.3   /* and a multiplier of at most this share of the price of its input */
+#define JOIN_DUAL 0.3   /* and a multiplier of at most this share of the price of its input, ... */
+#define JOIN_LATE 0.003 /* ... or of this share, ... */
+#define JOIN_GAP 0.05   /* ... in large programs, once the gap is below this: the bound is needed then */
 #define HAIR 4e-15      /* relative margin of reduced costs, for another order of summation */
 #define CLEAN_PASSES 4
 #define TINY_MULTIPLIER 1e-140 /* of a cone, where no cost is above 1 */
@@ -29,11 +31,13 @@
 /* Outputs in use. */
 #define DYING 1e-4        /* an output whose column is below this everywhere is merged, ... */
 #define DYING_GAP 1.5     /* ... or, in large programs, below this multiple of the gap, ... */
-#define DYING_MOST 1e-2   /* ... if that is not above this */
+#define DYING_MOST 1e-2   /* ... if that is not above this, ... */
+#define DYING_FROM 0.1    /* ... and the gap is below this: before, columns say little */
 #define RETIRING 3.0      /* of a conic program: below this multiple of the gap, likewise; ... */
 #define SPOILT 0.5        /* ... one whose reduced costs miss this share of the gap ... */
 #define LATE 3            /* ... so many times in a row is taken back */
 #define ALL_OUTPUTS 12    /* so few outputs are all in use */
+#define NEARLY_BEST 0.02  /* so much worse than the best remap is nearly the best */
 #define NEW_COLUMN 0.01   /* the largest entry of a column that joins */
 #define STAGE_SMALL {1e-2}       /* gaps at which outputs left out are priced on the way: */
 #define STAGE_LARGE {3e-2, 1e-3} /* one that is found late costs more */
@@ -45,7 +49,7 @@
 #define CONE_ITERATIONS 200 /* of a conic program, at most */
 #define ITERATIONS 300    /* between two rounds, at most */
 #define PRICING_ITERATIONS 60
-#define CLOSING 10.0      /* the gap is computed when complementarity is within this of the target */
+#define CLOSING 3.0       /* the gap is computed when complementarity is within this of the target */
 
 /* The transport proof: bids are raised to the powers 8, 16, 32 up to these rounds. */
 #define BID_ROUNDS_8 30

@@ -12,10 +12,11 @@
 /* Which output loses least where each row of the kernel was reported, among `outputs`. */
 typedef struct {
     const wi_program *p;
-    const double *prior, *kernel;
+    const double *prior, *kernel, *weight;
     const int32_t *outputs;
     int count;
     int32_t *best;
+    uint8_t *nearly; /* marks the outputs that are nearly the best of a row with a weight */
     double **lost;
 } remap_t;
 
@@ -36,17 +37,19 @@ static void remap_task(void *context, int64_t z, int thread) {
     for (int y = 1; y < task->count; y++)
         if (lost[y] < lost[best]) best = y;
     task->best[z] = best;
+    if (!task->nearly || !(task->weight[z] > 0.0)) return;
+    for (int y = 0; y < task->count; y++)
+        if (lost[y] <= (1.0 + NEARLY_BEST) * lost[best]) task->nearly[y] = 1;
 }
 
-static int remap(pool_t *pool, const wi_program *p, const double *prior, const double *kernel,
-                 const int32_t *outputs, int count, int32_t *best) {
-    remap_t task = {p, prior, kernel, outputs, count, best, NULL};
+static int remap(pool_t *pool, remap_t task) {
+    const wi_program *p = task.p;
     int failed = 0;
     task.lost = NEW(double *, pool->threads);
     if (!task.lost) return -1;
     for (int t = 0; t < pool->threads; t++)
-        if (!(task.lost[t] = NEW(double, count))) failed = -1;
-    if (!failed && (double)p->n * p->n * count >= WORTH_THREADS)
+        if (!(task.lost[t] = NEW(double, task.count))) failed = -1;
+    if (!failed && (double)p->n * p->n * task.count >= WORTH_THREADS)
         pool_run(pool, p->n, remap_task, &task);
     else
         for (int64_t z = 0; !failed && z < p->n; z++) remap_task(&task, z, 0);
@@ -58,7 +61,8 @@ static int remap(pool_t *pool, const wi_program *p, const double *prior, const d
 /* Guess the outputs in use: those of the tight-constraints mechanism after its best remap.
  *
  * At both epsilons: together they miss half as many as the first alone, and an output missed costs
- * more iterations than one too many. Return how many there are, or -1. */
+ * more iterations than one too many. In large programs, where it costs most, also those that are
+ * nearly the best. Return how many there are, or -1. */
 static int likely_outputs(pool_t *pool, const wi_program *p, const double *prior,
                           int32_t *outputs) {
     int count = 0;
@@ -70,7 +74,9 @@ static int likely_outputs(pool_t *pool, const wi_program *p, const double *prior
     int32_t *best = NEW(int32_t, p->n);
     int failed = !likely || !best;
     for (int a = 0; a < 2 && !failed; a++) {
-        failed = remap(pool, p, prior, p->kernel[a], NULL, p->m, best);
+        failed = remap(pool, (remap_t){.p = p, .prior = prior, .kernel = p->kernel[a],
+                                       .weight = p->weight[a], .count = p->m, .best = best,
+                                       .nearly = p->n >= LARGE ? likely : NULL});
         for (int z = 0; z < p->n && !failed; z++)
             if (p->weight[a][z] > 0.0) likely[best[z]] = 1;
     }
@@ -113,7 +119,9 @@ static double *first_columns(solve_t *s) {
     int n = s->n, count = s->in_use;
     double *columns = NEW(double, (double)count * n), *sums = NEW(double, n);
     int32_t *best = NEW(int32_t, n);
-    if (!columns || !sums || !best || remap(&s->pool, p, s->prior, p->kernel[1], s->used, count, best)) {
+    if (!columns || !sums || !best ||
+        remap(&s->pool, (remap_t){.p = p, .prior = s->prior, .kernel = p->kernel[1],
+                                  .outputs = s->used, .count = count, .best = best})) {
         free(columns), free(sums), free(best);
         return NULL;
     }
@@ -212,7 +220,8 @@ static int begin(solve_t *s) {
 static int merge_dying(solve_t *s) {
     int n = s->n, dying = 0, gone = 0;
     double gap = s->mu * (double)s->rows / s->loss;
-    double limit = n < LARGE ? DYING : larger(smaller(DYING_GAP * gap, DYING_MOST), DYING);
+    double limit = DYING;
+    if (n >= LARGE && gap < DYING_FROM) limit = larger(smaller(DYING_GAP * gap, DYING_MOST), DYING);
     for (int a = 0; a < s->in_use; a++) dying += s->largest[a] < limit && !s->kept[s->used[a]];
     if (!dying || dying == s->in_use) return 0;
     double *columns = NEW(double, (double)dying * n);

@@ -194,49 +194,69 @@ INLINE void products(const double *rows, const double *x, int from, int vectors,
     for (int r = 0; r < PANEL; r++) out[r] = vec_sum(sums[r]);
 }
 
-/* Solve U'U x = x in place; x is padded. */
-static void factor_solve(const factor_t *f, double *x) {
-    for (int s = 0; s < f->strips; s++) {
-        int left = s * WIDTH, columns = strip_columns(f, s), vectors = vectors_in(columns);
-        double *y = x + left;
-        one_row(y, x + f->top[s], strip_row(f, s, f->top[s]), left - f->top[s], vectors);
-        for (int i = 0; i < columns; i += PANEL) {
-            const double *rows = strip_row(f, s, left + i);
-            double done[PANEL];
-            for (int a = 0; a < PANEL; a++) {
-                double value = y[i + a];
-                for (int b = 0; b < a; b++) value -= rows[b * WIDTH + i + a] * done[b];
-                done[a] = value * f->reciprocal[left + i + a];
-            }
-            int from = (i + PANEL) / LANES;
-            for (int c = from; c < vectors; c++) {
-                vec here = load(y + c * LANES);
+/* The steps of a solve in place, for one panel: forwards with U', backwards with U. */
+INLINE void panel_forwards(const factor_t *f, int s, int i, double *x, int vectors) {
+    const int left = s * WIDTH;
+    const double *rows = strip_row(f, s, left + i);
+    double *y = x + left, done[PANEL];
+    for (int a = 0; a < PANEL; a++) {
+        double value = y[i + a];
+        for (int b = 0; b < a; b++) value -= rows[b * WIDTH + i + a] * done[b];
+        done[a] = value * f->reciprocal[left + i + a];
+    }
+    for (int c = (i + PANEL) / LANES; c < vectors; c++) {
+        vec here = load(y + c * LANES);
 #pragma clang loop unroll(full)
-                for (int a = 0; a < PANEL; a++)
-                    here -= done[a] * load(rows + a * WIDTH + c * LANES);
-                store(y + c * LANES, here);
+        for (int a = 0; a < PANEL; a++) here -= done[a] * load(rows + a * WIDTH + c * LANES);
+        store(y + c * LANES, here);
+    }
+    for (int a = 0; a < PANEL; a++) y[i + a] = done[a];
+}
+INLINE void panel_backwards(const factor_t *f, int s, int i, double *x, int vectors) {
+    const int left = s * WIDTH;
+    const double *rows = strip_row(f, s, left + i);
+    double *y = x + left, sums[PANEL], here[PANEL];
+    for (int a = 0; a < PANEL; a++) here[a] = y[i + a], y[i + a] = 0.0;
+    products(rows, y, (i + PANEL) / LANES, vectors, sums);
+    for (int a = PANEL - 1; a >= 0; a--) {
+        double value = here[a] - sums[a];
+        for (int b = a + 1; b < PANEL; b++) value -= rows[a * WIDTH + i + b] * y[i + b];
+        y[i + a] = value * f->reciprocal[left + i + a];
+    }
+}
+
+/* Solve U'U x = x in place for `count` systems of the same size; the vectors are padded.
+ *
+ * Each panel waits for the one before it. Two systems in turns fill each other's waiting. */
+INLINE void solve_in_turns(const factor_t *const *f, double *const *x, const int count) {
+    const int strips = f[0]->strips;
+    for (int s = 0; s < strips; s++) {
+        const int left = s * WIDTH, columns = strip_columns(f[0], s), vectors = vectors_in(columns);
+        for (int a = 0; a < count; a++) {
+            const int top = f[a]->top[s];
+            one_row(x[a] + left, x[a] + top, strip_row(f[a], s, top), left - top, vectors);
+        }
+        for (int i = 0; i < columns; i += PANEL)
+            for (int a = 0; a < count; a++) panel_forwards(f[a], s, i, x[a], vectors);
+    }
+    for (int s = strips - 1; s >= 0; s--) {
+        const int left = s * WIDTH, columns = strip_columns(f[0], s), vectors = vectors_in(columns);
+        for (int i = columns - PANEL; i >= 0; i -= PANEL)
+            for (int a = 0; a < count; a++) panel_backwards(f[a], s, i, x[a], vectors);
+        for (int a = 0; a < count; a++) {
+            double sums[PANEL];
+            for (int i = f[a]->top[s]; i < left; i += PANEL) {
+                products(strip_row(f[a], s, i), x[a] + left, 0, vectors, sums);
+                for (int r = 0; r < PANEL; r++) x[a][i + r] -= sums[r];
             }
-            for (int a = 0; a < PANEL; a++) y[i + a] = done[a];
         }
     }
-    for (int s = f->strips - 1; s >= 0; s--) {
-        int left = s * WIDTH, columns = strip_columns(f, s), vectors = vectors_in(columns);
-        double *y = x + left, sums[PANEL], here[PANEL];
-        for (int i = columns - PANEL; i >= 0; i -= PANEL) {
-            const double *rows = strip_row(f, s, left + i);
-            for (int a = 0; a < PANEL; a++) here[a] = y[i + a], y[i + a] = 0.0;
-            products(rows, y, (i + PANEL) / LANES, vectors, sums);
-            for (int a = PANEL - 1; a >= 0; a--) {
-                double value = here[a] - sums[a];
-                for (int b = a + 1; b < PANEL; b++) value -= rows[a * WIDTH + i + b] * y[i + b];
-                y[i + a] = value * f->reciprocal[left + i + a];
-            }
-        }
-        for (int i = f->top[s]; i < left; i += PANEL) {
-            products(strip_row(f, s, i), y, 0, vectors, sums);
-            for (int a = 0; a < PANEL; a++) x[i + a] -= sums[a];
-        }
-    }
+}
+static void factor_solve(const factor_t *f, double *x) { solve_in_turns(&f, &x, 1); }
+static void factor_solve_two(const factor_t *f, double *x, const factor_t *g, double *y) {
+    const factor_t *const both[] = {f, g};
+    double *const sides[] = {x, y};
+    solve_in_turns(both, sides, 2);
 }
 
 /* sum += K M^-1 K + w w' / sigma, K = diag(k) without place `skipped`: the lower triangle.

@@ -216,7 +216,7 @@ static double price_block(const wi_program *p, block_t *s, const double *gain, d
             push[x] = k[x] * weight;
             off -= push[x];
         }
-        if (factor_block(s, pull)) break;
+        if (factor_block(s, pull, NULL)) break;
         double w_tau = solve_block(s, push, 1.0 - off, w_v), curve = 0.0, target = 0.0, dt = 0.0;
         for (int x = 0; x < n; x++) curve += push[x] * (w_v[x] + w_tau);
         for (int corrected = 0; corrected < 2; corrected++) {
@@ -246,7 +246,7 @@ static double price_block(const wi_program *p, block_t *s, const double *gain, d
         double dual = step_length(s->per_dual, STEP_TO_BOUNDARY);
         move_block(s, s->direction, s->u, primal, dual);
         t += dual * dt;
-        if (join_rows(s, &p->pairs, gain, mu) || block_scratch(s) ||
+        if (join_rows(s, &p->pairs, gain, mu, n < LARGE ? JOIN_DUAL : JOIN_LATE) || block_scratch(s) ||
             scratch_rows(own, n, s->count))
             return s->trouble = WI_NO_MEMORY, bound;
         reduced_cost(s, gain, s->reduced, own->multiplier);

@@ -11,28 +11,60 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A row is kept as it is where a factor along its cycle is outside this range: no overflow. */
-static const double SMALLEST = 1e-200, LARGEST = 1e200;
+/* A positive number value * UNIT^units with 1 / ROOT <= value < ROOT. The factors of a long cycle
+ * multiply to less than any double: exp(-eps d) is 1e-115 at eps 12 per km and 22 km. */
+typedef struct {
+    double value;
+    int64_t units;
+} wide_t;
 
-static int in_range(double factor) { return factor > SMALLEST && factor < LARGEST; }
+static const double UNIT = 0x1p300, ROOT = 0x1p150;
+static const int UNIT_EXPONENT = 300;
+/* A change of the flow above this is not made. */
+static const double LARGEST = 1e200;
+
+static wide_t wide(double value, int64_t units) {
+    if (!(value > 0.0)) return (wide_t){0.0, INT32_MIN};
+    if (!(value < INFINITY)) return (wide_t){INFINITY, INT32_MAX};
+    while (value < 1.0 / ROOT) value *= UNIT, units--;
+    while (value >= ROOT) value /= UNIT, units++;
+    return (wide_t){value, units};
+}
+
+static int wide_less(wide_t a, wide_t b) {
+    return a.units != b.units ? a.units < b.units : a.value < b.value;
+}
+
+/* a b as a double: 0 or infinity where it is out of range. */
+static double wide_product(wide_t a, wide_t b) {
+    int64_t units = a.units + b.units;
+    double product = a.value * b.value;
+    if (units == 0 || product == 0.0) return product;
+    return units < -8 ? 0.0 : units > 8 ? INFINITY : ldexp(product, UNIT_EXPONENT * (int)units);
+}
+
+/* A row of a cycle: the node below it in the tree, and how its flow changes for every unit that the
+ * new row sends more. */
+typedef struct {
+    int64_t row, child;
+    wide_t size;
+    double sign, change;
+} link_t;
 
 /* Cancel all cycles of the rows of each output: what is left is a forest on the nodes. y is
  * changed; a row with y = 0 is not needed any more. */
 int32_t WI_EXPORT(wi_cancel_cycles)(int64_t low, int64_t high, int64_t nodes, const int64_t *first,
                                     const int64_t *left, const int64_t *right, const double *gain,
                                     double *y) {
-    int64_t *parent = malloc((size_t)nodes * 7 * sizeof *parent);
-    double *change = malloc((size_t)nodes * 2 * sizeof *change);
-    if (!parent || !change) {
+    int64_t *parent = malloc((size_t)nodes * 3 * sizeof *parent);
+    link_t *cycle = malloc((size_t)nodes * 2 * sizeof *cycle);
+    if (!parent || !cycle) {
         free(parent);
-        free(change);
+        free(cycle);
         return WI_NO_MEMORY;
     }
     /* The forest: the parent of each node, and the row between them. */
     int64_t *arc = parent + nodes, *seen = arc + nodes;
-    /* The cycle: its rows in the forest, the lower end of each, and the change of each for every
-     * unit that row j sends more. */
-    int64_t *path = seen + nodes, *child = path + 2 * nodes;
     for (int64_t z = low; z < high; z++) {
         for (int64_t x = 0; x < nodes; x++) parent[x] = arc[x] = seen[x] = -1;
         for (int64_t j = first[z]; j < first[z + 1]; j++) {
@@ -46,56 +78,60 @@ int32_t WI_EXPORT(wi_cancel_cycles)(int64_t low, int64_t high, int64_t nodes, co
                 /* One unit more in row j arrives at the apex as `arriving`, by way of the sink. The
                  * source has to take `needed` from the apex for it. */
                 int64_t length = 0;
-                double arriving = gain[j], needed = 1.0;
+                wide_t arriving = wide(gain[j], 0), needed = wide(1.0, 0);
                 for (int64_t x = sink; x != apex; x = parent[x], length++) {
                     const int64_t a = arc[x];
-                    if (right[a] == x) {
-                        change[length] = arriving;
-                        arriving *= gain[a];
-                    } else {
-                        arriving /= gain[a];
-                        change[length] = -arriving;
-                    }
-                    path[length] = a;
-                    child[length] = x;
+                    const wide_t before = arriving;
+                    const int along = right[a] == x;
+                    arriving = wide(along ? before.value * gain[a] : before.value / gain[a],
+                                    before.units);
+                    cycle[length] = (link_t){a, x, along ? before : arriving, along ? 1 : -1, 0};
                 }
                 const int64_t from_sink = length;
                 for (int64_t x = source; x != apex; x = parent[x], length++) {
                     const int64_t a = arc[x];
-                    if (left[a] == x) {
-                        needed /= gain[a];
-                        change[length] = needed;
-                    } else {
-                        change[length] = -needed;
-                        needed *= gain[a];
-                    }
-                    path[length] = a;
-                    child[length] = x;
+                    const wide_t before = needed;
+                    const int along = left[a] == x;
+                    needed = wide(along ? before.value / gain[a] : before.value * gain[a],
+                                  before.units);
+                    cycle[length] = (link_t){a, x, along ? needed : before, along ? 1 : -1, 0};
                 }
-                if (!in_range(arriving) || !in_range(needed)) continue;
                 /* In this direction more arrives at the apex than is needed there. */
-                const double sign = arriving > needed ? 1.0 : -1.0;
-                double step = sign > 0 ? INFINITY : y[j];
+                const double sign = wide_less(needed, arriving) ? 1.0 : -1.0;
+                wide_t step = sign > 0 ? (wide_t){INFINITY, INT32_MAX} : wide(y[j], 0);
                 int64_t blocking = -1;
                 for (int64_t i = 0; i < length; i++) {
-                    if (!(sign * change[i] < 0)) continue;
-                    const double most = y[path[i]] / fabs(change[i]);
-                    if (most < step) {
+                    if (sign * cycle[i].sign > 0) continue;
+                    const wide_t most =
+                        wide(y[cycle[i].row] / cycle[i].size.value, -cycle[i].size.units);
+                    if (wide_less(most, step)) {
                         step = most;
                         blocking = i;
                     }
                 }
-                if (!(step < INFINITY)) continue; /* no row gets smaller: only by rounding */
-                y[j] = fmax(y[j] + sign * step, 0.0);
-                for (int64_t i = 0; i < length; i++)
-                    y[path[i]] = fmax(y[path[i]] + sign * step * change[i], 0.0);
+                /* All rows get larger, or one beyond all measure: only by rounding. Leave row j
+                 * out; `prune` sees whether the rest still proves the bound. */
+                double largest = wide_product(step, wide(1.0, 0));
+                for (int64_t i = 0; i < length; i++) {
+                    cycle[i].change = wide_product(step, cycle[i].size);
+                    largest = fmax(largest, cycle[i].change);
+                }
+                if (!(largest < LARGEST)) {
+                    y[j] = 0.0;
+                    continue;
+                }
+                y[j] = fmax(y[j] + sign * wide_product(step, wide(1.0, 0)), 0.0);
+                for (int64_t i = 0; i < length; i++) {
+                    double *flow = y + cycle[i].row;
+                    *flow = fmax(*flow + sign * cycle[i].sign * cycle[i].change, 0.0);
+                }
                 if (blocking < 0) {
                     y[j] = 0.0;
                     continue;
                 }
                 /* Row j takes the place of the blocking row in the tree. */
-                y[path[blocking]] = 0.0;
-                below = child[blocking];
+                y[cycle[blocking].row] = 0.0;
+                below = cycle[blocking].child;
                 if (blocking >= from_sink) {
                     start = source;
                     up = sink;
@@ -115,13 +151,13 @@ int32_t WI_EXPORT(wi_cancel_cycles)(int64_t low, int64_t high, int64_t nodes, co
         }
     }
     free(parent);
-    free(change);
+    free(cycle);
     return WI_OK;
 }
 
 /* Let each output send no more than its n places need. spare[z, x] is what place x does not need. A
  * row to x is reduced by as much as that allows; its right place then has more to spare. The rows of
- * an output are a forest, or nearly so, with the smallest ones last. y and spare are changed. */
+ * an output are a forest with the smallest ones last. y and spare are changed. */
 void WI_EXPORT(wi_return_spare)(int64_t low, int64_t high, int64_t n, double *spare,
                                 const int64_t *first, const int64_t *left, const int64_t *right,
                                 const double *gain, double *y) {

@@ -34,13 +34,14 @@ static void factor_and_predict(solve_t *s, block_t *block, double *sum, scratch_
     }
     for (int x = 0; x < n; x++)
         pull[x] = block->k[x] * (block->cost[x] - s->b[x] - block->residual[x]);
-    if (factor_block(block, pull)) return;
-    add_inverse(&block->factor, block->grounded, block->k, block->w, 1.0 / block->sigma, sum,
-                own->strip);
     for (int64_t r = 0; r < block->count; r++)
         block->complementarity_rhs[r] = -block->rows[r].slack * block->rows[r].dual;
     right_side(block, block->residual);
-    block->tau = solve_block(block, block->rhs, block->rhs_sum, block->v);
+    begin_solve(block, block->rhs, block->v);
+    if (factor_block(block, pull, block->v)) return;
+    add_inverse(&block->factor, block->grounded, block->k, block->w, 1.0 / block->sigma, sum,
+                own->strip);
+    block->tau = end_solve(block, block->rhs, block->rhs_sum, block->v);
 }
 
 INLINE int first_of_part(const solve_t *s, int part) {
@@ -214,26 +215,47 @@ typedef struct {
     solve_t *s;
     const double *db;
     double target, primal, dual;
+    double join_share; /* see join_rows */
     int trial, affine, clean;
+    int together; /* blocks that one task of a direction or correction solves for: 1 or 2 */
 } pass_t;
+
+/* G^-1 of the right sides in `sides`, for one block or two. */
+static void solve_sides(block_t *const *blocks, double *const *sides, int count) {
+    for (int a = 0; a < count; a++) sides[a][blocks[a]->grounded] = 0.0;
+    if (count == 2)
+        factor_solve_two(&blocks[0]->factor, sides[0], &blocks[1]->factor, sides[1]);
+    else
+        factor_solve(&blocks[0]->factor, sides[0]);
+}
 
 /* Finish a direction once the coupling is known; note how far each block could go. */
 static void direct_task(void *context, int64_t item, int thread) {
     pass_t *pass = context;
     solve_t *s = pass->s;
-    block_t *block = s->blocks[item];
-    double *full = s->scratch[thread].vectors, sum = block->rhs_sum;
-    double *u = pass->trial ? block->try_u : block->u;
-    for (int x = 0; x < s->n; x++) {
-        double push = block->k[x] * pass->db[x];
-        full[x] = block->rhs[x] + push;
-        sum += push;
+    block_t *const *blocks = s->blocks + item * pass->together;
+    int count = least(pass->together, s->count - (int)item * pass->together);
+    double *full = s->scratch[thread].vectors, *u[2], sums[2];
+    for (int a = 0; a < count; a++) {
+        block_t *block = blocks[a];
+        double *to = full + (int64_t)a * s->width, sum = block->rhs_sum;
+        for (int x = 0; x < s->n; x++) {
+            double push = block->k[x] * pass->db[x];
+            to[x] = block->rhs[x] + push;
+            sum += push;
+        }
+        sums[a] = sum, u[a] = pass->trial ? block->try_u : block->u;
+        begin_solve(block, to, u[a]);
     }
-    row_direction_t *direction = pass->trial ? block->trial : block->direction;
-    double tau = solve_block(block, full, sum, u);
-    row_steps(block, u, tau, direction);
-    for (int x = 0; x < s->n; x++) u[x] += tau;
-    if (pass->affine) row_products(block, direction);
+    solve_sides(blocks, u, count);
+    for (int a = 0; a < count; a++) {
+        block_t *block = blocks[a];
+        row_direction_t *direction = pass->trial ? block->trial : block->direction;
+        double tau = end_solve(block, full + (int64_t)a * s->width, sums[a], u[a]);
+        row_steps(block, u[a], tau, direction);
+        for (int x = 0; x < s->n; x++) u[a][x] += tau;
+        if (pass->affine) row_products(block, direction);
+    }
 }
 
 /* Solve a block for a step towards slack dual = target.
@@ -241,10 +263,7 @@ static void direct_task(void *context, int64_t item, int thread) {
  * Without step lengths this is Mehrotra's corrector: the second-order term of the affine step is
  * compensated. With them it is Gondzio's: rows that a step of these lengths would leave far off the
  * centre are pulled back towards it. */
-static void correct_task(void *context, int64_t item, int thread) {
-    (void)thread;
-    pass_t *pass = context;
-    block_t *block = pass->s->blocks[item];
+static void correct_rows(const pass_t *pass, block_t *block) {
     double target = pass->target;
     for (int64_t r = 0; r < block->count; r++) {
         const row_t *row = block->rows + r;
@@ -260,8 +279,21 @@ static void correct_task(void *context, int64_t item, int thread) {
             *rhs += larger(CENTRAL_HIGH * target - product, -CENTRAL_HIGH * target);
     }
     right_side(block, block->residual);
-    block->tau = solve_block(block, block->rhs, block->rhs_sum, block->v);
+    begin_solve(block, block->rhs, block->v);
 }
+
+static void correct_task(void *context, int64_t item, int thread) {
+    (void)thread;
+    pass_t *pass = context;
+    block_t *const *blocks = pass->s->blocks + item * pass->together;
+    int count = least(pass->together, pass->s->count - (int)item * pass->together);
+    double *v[2];
+    for (int a = 0; a < count; a++) correct_rows(pass, blocks[a]), v[a] = blocks[a]->v;
+    solve_sides(blocks, v, count);
+    for (int a = 0; a < count; a++)
+        blocks[a]->tau = end_solve(blocks[a], blocks[a]->rhs, blocks[a]->rhs_sum, v[a]);
+}
+
 
 static void limit_task(void *context, int64_t item, int thread) {
     pass_t *pass = context;
@@ -281,7 +313,7 @@ static void advance_task(void *context, int64_t item, int thread) {
     block_t *block = s->blocks[item];
     scratch_t *own = s->scratch + thread;
     move_block(block, block->direction, block->u, pass->primal, pass->dual);
-    if (join_rows(block, &s->p->pairs, s->b, s->mu)) return;
+    if (join_rows(block, &s->p->pairs, s->b, s->mu, pass->join_share)) return;
     if (scratch_rows(own, s->n, block->count)) {
         block->trouble = WI_NO_MEMORY;
         return;
@@ -297,6 +329,13 @@ static void run_blocks(solve_t *s, loop_body body, pass_t *pass) {
     run(s, s->count, 8.0 * s->count * s->n * s->n, body, pass);
 }
 
+/* Directions and corrections: two blocks in a task, where there are enough for all threads. */
+static void run_by_two(solve_t *s, loop_body body, pass_t *pass) {
+    pass->s = s, pass->together = s->count >= 8 * s->pool.threads ? 2 : 1;
+    int items = (s->count + pass->together - 1) / pass->together;
+    run(s, items, 8.0 * s->count * s->n * s->n, body, pass);
+}
+
 static int reduce_products(solve_t *s, double *out, double *maxima, int count) {
     double leaves[MANY_PARTS * 4] = {0};
     for (int z = 0; z < s->count; z++)
@@ -309,7 +348,7 @@ static int reduce_products(solve_t *s, double *out, double *maxima, int count) {
 static int direct(solve_t *s, double *db, double share, int trial, double *products, double *primal,
                   double *dual) {
     pass_t pass = {.db = db, .trial = trial, .affine = products != NULL};
-    run_blocks(s, direct_task, &pass);
+    run_by_two(s, direct_task, &pass);
     double maxima[2] = {0.0, 0.0};
     for (int z = 0; z < s->count; z++) {
         maxima[0] = larger(s->blocks[z]->per_primal, maxima[0]);
@@ -363,13 +402,13 @@ static int newton_step(solve_t *s) {
     solve_schur(s, s->push, db);
     if (direct(s, db, 1.0, 0, products, &primal, &dual)) return 1;
     pass_t correct = {.target = centering(products, primal, dual, (double)s->rows)};
-    run_blocks(s, correct_task, &correct);
+    run_by_two(s, correct_task, &correct);
     if (push_and_solve(s, db) || direct(s, db, STEP_TO_BOUNDARY, 0, NULL, &primal, &dual)) return 1;
     for (int corrector = 0; corrector < CORRECTORS && primal + dual <= LONG_STEP; corrector++) {
         double try_primal, try_dual;
         correct.primal = smaller(1.0, 1.1 * primal + 0.3);
         correct.dual = smaller(1.0, 1.1 * dual + 0.3);
-        run_blocks(s, correct_task, &correct);
+        run_by_two(s, correct_task, &correct);
         if (push_and_solve(s, try_db) ||
             direct(s, try_db, STEP_TO_BOUNDARY, 1, NULL, &try_primal, &try_dual))
             return 1;
@@ -400,6 +439,8 @@ static int newton_step(solve_t *s) {
     for (int x = 0; x < s->n; x++) s->b[x] += dual * db[x];
     s->mu = complementarity_after(products, primal, dual) / (double)s->rows;
     advance.primal = primal, advance.dual = dual;
+    int late = s->n >= LARGE && s->mu * (double)s->rows < JOIN_GAP * s->loss;
+    advance.join_share = late ? JOIN_LATE : JOIN_DUAL;
     s->closing = s->mu * (double)s->rows <= CLOSING * s->target * s->loss;
     advance.clean = s->options.progress || s->closing;
     run_blocks(s, advance_task, &advance);
