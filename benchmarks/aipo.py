@@ -2,6 +2,7 @@
 
     python benchmarks/aipo.py --seeds 3 --vertices 600 1600
     python benchmarks/aipo.py --seeds 1 --epsilon 1.6 --checks
+    python benchmarks/aipo.py --chosen                 20 outputs chosen by us, and as many as help
 
 AIPO (Anchor-Interpolated Privacy Optimization; C. Qiu, "Interpolation-Based Optimization for
 Enforcing lp-Norm Metric Differential Privacy in Continuous and Fine-Grained Domains", 2026,
@@ -32,6 +33,10 @@ the logarithm of the sum has a gradient that is a mean of those.
 This has no proof; it is the most that its construction may hope for. `floor` is the loss of the
 nearest output, without any privacy. Where it is a large part of a loss, ratios are close to 1; the
 ratio above the floor is that of the losses minus the floor.
+
+AIPO's outputs are given; our mechanism chooses its own where nothing is given. `--chosen` compares
+AIPO on the 20 random outputs with what a user of this library gets: the 20 outputs are the means of
+20 clusters, or the number of outputs is free (at most 40). AIPO on the same 20 means is next to it.
 """
 
 from __future__ import annotations
@@ -44,6 +49,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.cluster.vq import kmeans2
 from scipy.optimize import linprog
 
 import whereish as wh
@@ -252,6 +258,23 @@ def compare(kind: str, seed: int, epsilon: float, args: Any) -> dict[str, float]
     return figures
 
 
+def compare_chosen(kind: str, seed: int, epsilon: float, args: Any) -> dict[str, float]:
+    """Compare AIPO on random outputs with mechanisms on outputs that are chosen for the points."""
+    xy, outputs = data(kind, seed)
+    axis = np.array([CELL_KM * k for k in range(CORNERS)])
+    means, _ = kmeans2(xy, OUTPUTS, minit="++", rng=np.random.default_rng(seed))
+    figures = {}
+    for name, some in (("AIPO", outputs), ("AIPO, 20 means", means)):
+        rule = Aipo(Lattice(axis, axis), xy, some)
+        figures[name] = rule.best(epsilon)[0]
+    figures["floor"] = float(rule.away.min(axis=1).mean())
+    for name, places in (("20 means", wh.Places.from_xy(means)), ("free outputs", None)):
+        m = wh.optimal_everywhere(xy, None, epsilon, outputs=places, vertices=args.vertices[-1])
+        figures[name] = wh.expected_loss(m, xy)
+        print(f"{kind} {seed}, eps {epsilon:g}, {name}: {m.build.method}, {len(m.outputs)} outputs")
+    return figures
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="seeds of each kind of data")
@@ -260,10 +283,12 @@ def main() -> None:
     parser.add_argument("--vertices", type=int, nargs="+", default=[600])
     parser.add_argument("--checks", action="store_true", help="check AIPO's rule, too")
     parser.add_argument("--pairs", type=int, default=2000)
+    parser.add_argument("--chosen", action="store_true", help="outputs chosen by us")
     args = parser.parse_args()
     for kind in args.kinds:
         for epsilon in args.epsilon:
-            all_figures = [compare(kind, seed, epsilon, args) for seed in range(1, args.seeds + 1)]
+            how = compare_chosen if args.chosen else compare
+            all_figures = [how(kind, seed, epsilon, args) for seed in range(1, args.seeds + 1)]
             for name in all_figures[0]:
                 ratios = [one[name] / one["AIPO"] for one in all_figures]
                 above = [

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import checks
 import whereish as wh
+from effort import examples
 from whereish.measures import TOTAL, audit_lattice, steepest
 from whereish.places import Lattice
 from whereish.places.lattice import UNITS_PER_KM, to_units
@@ -93,7 +94,7 @@ def exact_rows(m: wh.EverywhereMechanism, points: Any) -> list[list[Fraction]]:
 
 
 @given(mechanisms())
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_no_corner_is_broken_in_rational_numbers(m: wh.EverywhereMechanism) -> None:
     xs, ys = (axis.tolist() for axis in m.lattice)
     counts = m.counts.tolist()
@@ -109,7 +110,7 @@ def test_no_corner_is_broken_in_rational_numbers(m: wh.EverywhereMechanism) -> N
 
 
 @given(mechanisms(), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_any_two_raw_points_keep_their_ratio(m: wh.EverywhereMechanism, seed: int) -> None:
     rng = np.random.default_rng(seed)
     (x0, x1), (y0, y1) = ((axis[0] - 1, axis[-1] + 1) for axis in m.lattice)
@@ -126,7 +127,7 @@ def test_any_two_raw_points_keep_their_ratio(m: wh.EverywhereMechanism, seed: in
 
 
 @given(mechanisms(), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_one_count_decides(m: wh.EverywhereMechanism, seed: int) -> None:
     """Move single counts at the tightest corner: the audit and the slow checker always agree."""
     level = m.verdict.tightest
@@ -178,7 +179,7 @@ def test_a_copy_is_checked_again() -> None:
 
 
 @given(mechanisms(), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_probabilities_are_the_interpolated_ones(m: wh.EverywhereMechanism, seed: int) -> None:
     rng = np.random.default_rng(seed)
     points = np.vstack([rng.uniform(-8, 8, (5, 2)), m.lattice.vertices[:3]])
@@ -222,7 +223,7 @@ def slow_report(m: wh.EverywhereMechanism, point: Any, words: list[int]) -> int:
 
 
 @given(mechanisms(), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_the_same_bits_give_the_same_report(m: wh.EverywhereMechanism, seed: int) -> None:
     rng = np.random.default_rng(seed)
     for point in (*rng.uniform(-8, 8, (4, 2)), m.lattice.vertices[-1], m.lattice.vertices[0]):
@@ -237,7 +238,6 @@ def test_the_same_bits_give_the_same_report(m: wh.EverywhereMechanism, seed: int
 
 
 @given(st.integers(1, 2**53), st.data())
-@settings(deadline=None)
 def test_the_upper_end_is_chosen_with_its_exact_probability(width: int, data: Any) -> None:
     """A word decides as the first 63 bits of the quotient do, and a tie goes to the next word."""
     step = data.draw(st.integers(0, width))

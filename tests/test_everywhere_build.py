@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import checks
 import whereish as wh
+from effort import examples
 from test_everywhere import UNIT, exact_rows
 from whereish.deadline import Deadline
 from whereish.everywhere.points import as_visits, clustered
@@ -58,7 +59,7 @@ def people(draw: DrawFn) -> tuple[Any, Any, float]:
 
 
 @given(people())
-@settings(deadline=None, max_examples=25)
+@examples(25)
 def test_what_is_built_for_a_person_is_private_everywhere(person: Any) -> None:
     points, weights, epsilon = person
     m = on_lattice(points, weights, epsilon, vertices=60)
@@ -221,6 +222,7 @@ def test_a_planted_bug_is_caught_by_pairs_of_raw_points(rows: Callable[[Any], li
 # The search.
 
 
+@pytest.mark.slow
 def test_more_vertices_lose_less_and_beat_planar_laplace() -> None:
     other = wh.planar_laplace_everywhere(POINTS, WEIGHTS, EPSILON)
     losses = [
@@ -231,6 +233,7 @@ def test_more_vertices_lose_less_and_beat_planar_laplace() -> None:
     assert losses[2] < 0.95 * wh.expected_loss(other, POINTS, WEIGHTS) < 0.9 * 2 / EPSILON
 
 
+@pytest.mark.slow
 def test_auto_returns_the_better_one_and_says_which() -> None:
     fine = wh.optimal_everywhere(POINTS, WEIGHTS, EPSILON, vertices=400)
     assert isinstance(fine, wh.EverywhereMechanism)
@@ -326,6 +329,7 @@ def test_small_violations_are_repaired() -> None:
 # Planar Laplace for raw points.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.4, 1.3])
 def test_noise_has_its_exact_distribution(rate: float) -> None:
     """Chi-square of 40,000 pairs against the sums of exp(-rate |.|) over the integers."""

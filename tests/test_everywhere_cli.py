@@ -119,6 +119,7 @@ def test_points_closer_than_a_millimetre_are_measured_as_one() -> None:
     assert weights.tolist() == [0.5, 0.5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kept", "blind", "noise"])
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_plot(files: dict[str, Path], tmp_path: Path, name: str, kind: str) -> None:

@@ -200,7 +200,10 @@ def test_words_speak_of_any_two_points(tmp_path: Path) -> None:
     assert "3,400 km" in words[2]
     assert "nearest place" not in " ".join(words)
     wh.save_mechanism(file, noise())
-    assert "planar Laplace noise" in wh.audit_file(file)["guarantee"][1]
+    words = wh.audit_file(file)["guarantee"]
+    assert "planar Laplace noise" in words[1]
+    assert "its table is fine where they are" in words[-1]
+    assert not any("lattice" in word for word in words)
 
 
 def test_signed_files(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """What a batch has done: read when a run begins, added to as it goes, summed up at its end.
 
-Everybody's file has a line here, with the digest of what it was made from. A file is written before
-its line is; whoever had a line, and is built again, has one before that which takes it back.
+The file of each person has a line here, with the keyed digest of its input (`Salt`). A file is
+written before its line. If the file of a person is built again, a line that withdraws the earlier
+one is written first.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import csv
 import io
 import json
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import IO, Any
 
 from whereish.batch.output import Folder, Output
+from whereish.batch.salt import Salt, is_keyed
 from whereish.errors import InputError
 from whereish.files import open_new
 from whereish.spec import BuildOptions
@@ -78,17 +80,36 @@ class Journal:
         self._stream: IO[bytes] | None = None
         self._held: list[bytes] = []
         self._parts = 0
+        self.salt = Salt(b"")  # of the output, once the journal is open
 
     def __enter__(self) -> Journal:
         self._check_parameters()
+        self.salt = Salt.of(self._output)
         names = [name for name in self._output.names(".batch") if name.startswith("journal")]
+        bare = False
         for name in sorted(names):
             for line in (self._output.read(f".batch/{name}") or b"").splitlines():
                 row = _row(line)
                 if row is not None:
                     self._rows[row.user] = row
+                    bare = bare or not is_keyed(row.digest)
         self._parts = 1 + max((int(re.sub(r"\D", "", name) or 0) for name in names), default=0)
+        if bare:
+            self._key_digests(names)
         return self
+
+    def _key_digests(self, names: list[str]) -> None:
+        """Replace a journal of an earlier version, whose digests have no salt."""
+        for user, row in self._rows.items():
+            if row.digest is not None and not is_keyed(row.digest):
+                where = None if row.places_id is None else self.salt.places_id(row.places_id)
+                digest = self.salt.digest(user, row.digest)
+                self._rows[user] = replace(row, digest=digest, places_id=where)
+        lines = [json.dumps(asdict(row)).encode() + b"\n" for row in self._rows.values()]
+        self._output.write(f"{_JOURNAL}-{self._parts:06}.jsonl", b"".join(lines))
+        self._parts += 1
+        for name in names:
+            self._output.remove(f".batch/{name}")
 
     def __exit__(self, *wrong: object) -> None:
         self._flush()

@@ -20,6 +20,7 @@ import numpy as np
 
 from whereish.batch.journal import DONE, FAILED, Journal, Row, Shared
 from whereish.batch.output import Output, alone
+from whereish.batch.salt import Salt
 from whereish.errors import WhereishError
 from whereish.format import SUFFIX, mechanism_bytes
 from whereish.mechanisms import Mechanism, how_far, optimal_each
@@ -44,6 +45,7 @@ class Piece:
     users: tuple[str, ...]
     digests: tuple[str, ...]
     priors: Array
+    where: str | None = None  # the keyed id of the places; None for visited points
 
 
 @dataclass
@@ -131,7 +133,7 @@ def run_batch(
                 except WhereishError as wrong:
                     note(Row(person.user, "", FAILED, problem=str(wrong)))
                     continue
-                digest = digest_of(who, shared)
+                digest = journal.salt.digest(person.user, digest_of(who, shared))
                 row = journal.done(person.user, digest)
                 if row is not None:
                     count(row, kept=True)
@@ -139,7 +141,7 @@ def run_batch(
                 journal.begin(person.user)
                 yield person.user, digest, who
 
-        pieces = _pieces(wanted(), shared, output)
+        pieces = _pieces(wanted(), shared, output, journal.salt)
         lost: list[Piece] = []
         for piece, rows in engine.run(build, pieces):
             if isinstance(rows, Lost):
@@ -160,8 +162,8 @@ def build(piece: Piece) -> list[Row]:
     """Build, certify and write the mechanisms of a piece: what a worker does."""
     options, places = piece.shared.options, piece.places
     made: list[Mechanism | None] = [None] * len(piece.users)
-    rows, where = [], _where(piece)
-    if piece.shared.public_places not in (None, where):
+    rows = []
+    if piece.shared.public_places not in (None, places_id(places)):
         problem = "the places must be those of the public prior (--blur-with), and are others"
         return _failed(piece, problem)
     try:
@@ -196,7 +198,8 @@ def build(piece: Piece) -> list[Row]:
         rows.append(
             Row(
                 user, file_name(user), DONE, len(places), spec.loss_of(found),
-                told.lower_bound_km, told.gap, told.seconds, len(content), digest, None, where,
+                told.lower_bound_km, told.gap, told.seconds, len(content), digest,
+                places_id=piece.where,
             )
         )  # fmt: skip
     return rows
@@ -215,7 +218,7 @@ def file_name(user: str) -> str:
 
 
 def digest_of(profile: Profile, shared: Shared) -> str:
-    """Return the digest of what a mechanism is made from."""
+    """Return the digest of what a mechanism is made from; it is written in its keyed form only."""
     digest = hashlib.sha256(json.dumps(shared.told, sort_keys=True).encode())
     digest.update(places_digest(profile.places))
     digest.update(np.ascontiguousarray(profile.prior, "<f8").tobytes())
@@ -237,7 +240,7 @@ def places_id(places: Places) -> str:
 
 
 def _pieces(
-    people: Iterable[tuple[str, str, Profile]], shared: Shared, output: Output
+    people: Iterable[tuple[str, str, Profile]], shared: Shared, output: Output, salt: Salt
 ) -> Iterator[Piece]:
     """Put people on the same places together, as they come."""
     waiting: OrderedDict[bytes, list[tuple[str, str, Profile]]] = OrderedDict()
@@ -246,7 +249,11 @@ def _pieces(
     def piece(group: list[tuple[str, str, Profile]]) -> Piece:
         users, digests, profiles = zip(*group, strict=True)
         priors = np.array([who.prior for who in profiles])
-        return Piece(shared, output, profiles[0].places, users, digests, priors)
+        places = profiles[0].places
+        # Visited points are a person's own: an id of them would be nobody else's.
+        common = shared.options.guarantee == PLACES
+        where = salt.places_id(places_id(places)) if common else None
+        return Piece(shared, output, places, users, digests, priors, where)
 
     for one in people:
         key = places_digest(one[2].places)
@@ -266,14 +273,9 @@ def _one_by_one(piece: Piece) -> Iterator[Piece]:
         yield replace(piece, users=(user,), digests=(digest,), priors=prior[None])
 
 
-def _where(piece: Piece) -> str | None:
-    """Return the `places_id` of a piece; None for visited points, which are a person's own."""
-    return places_id(piece.places) if piece.shared.options.guarantee == PLACES else None
-
-
 def _failed(piece: Piece, problem: str) -> list[Row]:
-    n, where = len(piece.places), _where(piece)
+    n = len(piece.places)
     return [
-        Row(user, "", FAILED, n, digest=digest, problem=problem, places_id=where)
+        Row(user, "", FAILED, n, digest=digest, problem=problem, places_id=piece.where)
         for user, digest in zip(piece.users, piece.digests, strict=True)
     ]

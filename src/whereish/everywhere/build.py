@@ -11,19 +11,19 @@ from whereish.mechanisms.build import Build
 class EverywhereBuild(Build):
     """The record of how a mechanism for all points was built. A field that does not apply is None.
 
-    ``variables``, ``constraints`` and ``program_gap`` refer to the conic program of the lattice;
-    ``repair_mix`` includes the share that was mixed in for the rounding.
+    ``variables``, ``constraints`` and ``program_gap`` refer to the program on the vertices of the
+    lattice or the streets; ``repair_mix`` includes the share that was mixed in for the rounding.
 
     Attributes
     ----------
     loss_km
         The expected quality loss for the points and weights of the build, of the released counts.
     program_bound_km, program_gap
-        A lower bound on the loss of every bilinear mechanism on this lattice with these outputs,
-        from the dual of the conic program; and the relative gap to it.
+        A lower bound on the loss of every mechanism that is interpolated between these vertices and
+        has these outputs, from the dual of the program; and the relative gap to it.
     lower_bound_km, gap
-        A lower bound on the loss of every mechanism with this epsilon and these outputs, on any
-        lattice or none, from the discrete program on visited points; and the relative gap to it.
+        A lower bound on the loss of every mechanism with this epsilon and these outputs, with any
+        vertices or none, from the discrete program on visited points; and the relative gap to it.
     other_loss_km
         The expected loss of the alternative that was not returned: planar Laplace for a lattice
         mechanism, and the other way round.

@@ -9,41 +9,44 @@ from numpy.typing import ArrayLike
 
 from whereish.errors import InputError
 from whereish.everywhere.mechanism import EverywhereMechanism
-from whereish.everywhere.noise_table import NoiseTable
+from whereish.everywhere.on_roads import as_quality, as_road_visits, road_loss
 from whereish.everywhere.planar_laplace import (
     PlanarLaplaceEverywhere,
     check_quality,
-    expected_costs,
+    noise_loss,
 )
-from whereish.everywhere.points import QualityMetric, Visits, as_visits, clustered, quality
-from whereish.places import Places
+from whereish.everywhere.points import QualityMetric, Visits, as_visits, quality
+from whereish.everywhere.road_mechanism import RoadMechanism
+from whereish.places import Places, RoadPoints
 
-_CLUSTERS = 1500  # the most points that noise is integrated around
 _AT_ONCE = 2_000_000
 
 
 def expected_loss(
-    mechanism: EverywhereMechanism | PlanarLaplaceEverywhere,
-    points: ArrayLike | Places,
+    mechanism: EverywhereMechanism | PlanarLaplaceEverywhere | RoadMechanism,
+    points: ArrayLike | Places | RoadPoints,
     weights: ArrayLike | None = None,
-    quality_metric: QualityMetric | None = None,
+    quality_metric: QualityMetric | str | None = None,
     *,
     normalise: bool = False,
 ) -> float:
     """Return the expected distance between the true point and the report, in km.
 
     The sum over the points x and outputs z of weight(x) k(x, z) d_Q(x, z). For a mechanism on a
-    lattice it is exact up to rounding. For planar Laplace noise it is approximate: the noise is
-    integrated numerically, around at most 1,500 clusters of points; without clusters the relative
-    error is about 1e-4.
+    lattice or on streets it is exact up to rounding. For planar Laplace noise it is a numerical
+    integral, with a relative error below 1e-6 (of a loss above a centimetre) for up to 1,500
+    different points. More points are grouped into at most 1,500 clusters, and the noise is that
+    around their centres. For 5,000 points this made the loss up to 1 % too large.
 
     Parameters
     ----------
     points, weights
-        (n, 2) points in km, or `Places`, and numbers with sum 1; None for equal shares.
+        (n, 2) points in km, or `Places`, and numbers with sum 1; None for equal shares. For a
+        mechanism on streets they are moved to the nearest street, or they are `RoadPoints`.
     quality_metric
         d_Q, a function of (n, 2) points and (m, 2) outputs that returns an (n, m) matrix; Euclidean
-        distance if not given.
+        distance if not given. For a mechanism on streets, the distance along the streets if not
+        given; "euclidean", or a function.
     normalise
         Divide the weights by their sum.
 
@@ -54,13 +57,19 @@ def expected_loss(
     >>> wh.expected_loss(one, [[3, 4], [0, 1]], [0.5, 0.5])
     3.0
     """
+    if isinstance(mechanism, RoadMechanism):
+        visited = as_road_visits(mechanism.network, points, weights, normalise)
+        return road_loss(mechanism, visited, as_quality(quality_metric))
     if not isinstance(mechanism, EverywhereMechanism | PlanarLaplaceEverywhere):
         raise InputError(
-            "mechanism must be an EverywhereMechanism or a PlanarLaplaceEverywhere, got "
-            f"{type(mechanism).__name__}: for a Mechanism use quality_loss"
+            "mechanism must be an EverywhereMechanism, a PlanarLaplaceEverywhere or a "
+            f"RoadMechanism, got {type(mechanism).__name__}: for a Mechanism use quality_loss"
         )
+    if isinstance(points, RoadPoints):
+        raise InputError("points must be n x 2 numbers or Places, got RoadPoints")
     check_quality(quality_metric)
-    return loss_of(mechanism, visits_in(mechanism, points, weights, normalise), quality_metric)
+    visits = visits_in(mechanism, points, weights, normalise)
+    return loss_of(mechanism, visits, quality_metric)
 
 
 def visits_in(
@@ -82,12 +91,9 @@ def loss_of(
     metric: QualityMetric | None = None,
 ) -> float:
     """Return the expected loss for validated points."""
-    xy = mechanism.outputs.xy
     if isinstance(mechanism, PlanarLaplaceEverywhere):
-        groups = clustered(visits, _CLUSTERS)
-        costs = expected_costs(visits, groups.of, len(groups.xy), xy, metric)
-        masses = NoiseTable(mechanism.borders, mechanism.epsilon).masses(groups.xy)
-        return float((masses * costs.T[mechanism.table.ravel()]).sum())
+        return noise_loss(mechanism, visits, metric)
+    xy = mechanism.outputs.xy
     total = 0.0
     step = max(1, _AT_ONCE // len(xy))
     for first in range(0, len(visits), step):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import InputError
 from whereish.everywhere.build import EverywhereBuild
@@ -20,6 +20,8 @@ from whereish.places.points import FURTHEST_KM, SAME_PLACE_KM
 from whereish.release import Reports, cumulative, draw_at
 
 MOST_REPORTS = 10**9
+
+_T = TypeVar("_T", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,7 @@ class EverywhereMechanism(Immutable):
             raise InputError(f"proof must be a VisitedProof, got {type(self.proof).__name__}")
         object.__setattr__(self, "lattice", as_lattice(self.lattice))
         object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
-        counts = readonly(_as_counts(self.counts))
+        counts = readonly(as_counts(self.counts))
         if counts.shape != (len(self.lattice), len(self.outputs)):
             raise InputError(
                 f"counts must have {len(self.lattice)} rows and {len(self.outputs)} columns, got "
@@ -204,7 +206,7 @@ def check_near(xy: Array, name: str) -> None:
         )
 
 
-def repeated(points: Array, single: bool, size: int | None) -> Array:
+def repeated(points: NDArray[_T], single: bool, size: int | None) -> NDArray[_T]:
     """Return a single point so many times."""
     if size is None:
         return points
@@ -216,7 +218,7 @@ def repeated(points: Array, single: bool, size: int | None) -> Array:
     return np.repeat(points, size, axis=0)
 
 
-def _as_counts(counts: Any) -> Counts:
+def as_counts(counts: Any) -> Counts:
     """Convert lists of whole numbers; arrays must be unsigned 64-bit integers already."""
     if isinstance(counts, np.ndarray):
         return counts

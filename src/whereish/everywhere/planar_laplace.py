@@ -29,6 +29,7 @@ from whereish.release import Reports
 from whereish.release.exact_noise import PlanarNoise
 
 _CLUSTERS = 400  # of points, for the choice of the remap
+_LOSS_CLUSTERS = 1500  # of points, for the loss
 _ROUNDS = 4  # of moving outputs to the medians of what is reported there
 _SAME_KM = 1e-3  # outputs closer than a metre are one
 _FURTHEST = 2**53  # units: noise beyond is far outside every table
@@ -107,12 +108,13 @@ class PlanarLaplaceEverywhere(Immutable):
         """Return the probability of every output at a point, (m,), or at several, (n, m).
 
         These are approximate: the noise is integrated over the cells in floating point, with an
-        error of about 1e-5, up to 2e-4 at 10 per km. Reports are not drawn from them.
+        error below 1e-7. Reports are not drawn from them.
         """
         points, single = points_of(self.outputs, at)
-        masses = NoiseTable(self.borders, self.epsilon).masses(points)
+        noise = NoiseTable(self.borders, self.epsilon)
         found = np.zeros((len(points), len(self.outputs)))
-        np.add.at(found.T, self.table.ravel(), masses)
+        for some in noise.blocks(len(points)):
+            np.add.at(found[some].T, self.table.ravel(), noise.masses(points[some]))
         return np.asarray(found[0] if single else found)
 
     def sample(
@@ -196,11 +198,24 @@ def planar_laplace_for(
         table = _remap(masses, visits, groups, places.xy, metric)
     shape = len(borders.ys) + 1, len(borders.xs) + 1
     built = PlanarLaplaceEverywhere(level, borders, table.reshape(shape), places)
-    costs = expected_costs(visits, groups.of, len(groups.xy), places.xy, metric)
-    loss = float((masses * costs.T[table]).sum())
+    loss = noise_loss(built, visits, metric)
     seconds = time.perf_counter() - start
     build = EverywhereBuild("planar-laplace-everywhere", seconds=seconds, loss_km=loss)
     return replace(built, build=build)
+
+
+def noise_loss(
+    mechanism: PlanarLaplaceEverywhere, visits: Visits, metric: QualityMetric | None
+) -> float:
+    """Return the expected loss, with noise around at most 1,500 points or clusters."""
+    groups = clustered(visits, _LOSS_CLUSTERS)
+    costs = expected_costs(visits, groups.of, len(groups.xy), mechanism.outputs.xy, metric)
+    noise = NoiseTable(mechanism.borders, mechanism.epsilon)
+    total = 0.0
+    for some in noise.blocks(len(groups.xy)):
+        masses = noise.masses(groups.xy[some])
+        total += float(np.vdot(masses, costs[some].T[mechanism.table.ravel()]))
+    return total
 
 
 def check_quality(metric: Any) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from whereish.everywhere.mechanism import EverywhereMechanism
 from whereish.everywhere.planar_laplace import PlanarLaplaceEverywhere
 from whereish.everywhere.points import Visits, clustered, distances, separate
+from whereish.measures import adversary_error
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.places import Array
 from whereish.places.points import SAME_PLACE_KM
@@ -34,3 +35,10 @@ def at_visited_points(
     rows = mechanism.probabilities(at)
     rows /= rows.sum(axis=1, keepdims=True)
     return Mechanism(rows, places, mechanism.outputs), weights / weights.sum()
+
+
+def guess_error(visited: Mechanism, weights: Array) -> float:
+    """Return the error of an adversary who may guess a visited point or a report, in km."""
+    xy, guesses = visited.inputs.xy, np.vstack([visited.inputs.xy, visited.outputs.xy])
+    metric = np.hypot(*(xy[:, None] - guesses[None]).transpose(2, 0, 1))
+    return adversary_error(visited, weights, metric)

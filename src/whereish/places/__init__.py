@@ -10,8 +10,11 @@ from whereish.places.metrics import (
     metric_names,
     named_metric,
     register_metric,
+    shortest_paths,
 )
 from whereish.places.points import LocalPlane, Places, grid_layout, square_grid
+from whereish.places.roads import RoadNetwork, RoadPoints
+from whereish.places.subdivision import Subdivision
 from whereish.places.validation import (
     Array,
     Immutable,
@@ -29,8 +32,9 @@ from whereish.places.validation import (
 from whereish.places.voronoi import CellEdges, cell_edges
 
 __all__ = [
-    "METRICS", "Array", "CellEdges", "Immutable", "Lattice", "LocalPlane", "Places", "as_epsilon",
-    "as_loss", "as_metric", "as_number", "as_numbers", "as_prior", "as_whole", "cell_edges",
-    "check_order", "discrete", "euclidean", "geodesic", "graph_metric", "grid_layout",
-    "metric_names", "named_metric", "normalised", "readonly", "register_metric", "square_grid",
+    "METRICS", "Array", "CellEdges", "Immutable", "Lattice", "LocalPlane", "Places", "RoadNetwork",
+    "RoadPoints", "Subdivision", "as_epsilon", "as_loss", "as_metric", "as_number", "as_numbers",
+    "as_prior", "as_whole", "cell_edges", "check_order", "discrete", "euclidean", "geodesic",
+    "graph_metric", "grid_layout", "metric_names", "named_metric", "normalised", "readonly",
+    "register_metric", "shortest_paths", "square_grid",
 ]  # fmt: skip

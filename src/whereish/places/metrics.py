@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import InputError
 from whereish.places.points import Places
@@ -78,9 +78,6 @@ def graph_metric(n: int, edges: ArrayLike, lengths: ArrayLike) -> Array:
     >>> graph_metric(3, [[0, 1], [1, 2]], [1.0, 2.5]).tolist()
     [[0.0, 1.0, 3.5], [1.0, 0.0, 2.5], [3.5, 2.5, 0.0]]
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import shortest_path
-
     as_whole("n", n)
     listed = edges if isinstance(edges, np.ndarray) else list(cast(Any, edges))
     pairs = as_numbers("edges", listed if len(listed) else np.empty((0, 2)), (None, 2))
@@ -94,16 +91,29 @@ def graph_metric(n: int, edges: ArrayLike, lengths: ArrayLike) -> Array:
     if (weights <= 0).any():
         row = int(np.argmax(weights <= 0))
         raise InputError(f"lengths must be positive, and the one at [{row}] is not")
-    a, b = np.sort(pairs.astype(np.int64), axis=1).T
-    order = np.lexsort((weights, b, a))  # of parallel edges the shortest comes first, and is kept
-    a, b, weights = a[order], b[order], weights[order]
-    first = np.r_[True, (a[1:] != a[:-1]) | (b[1:] != b[:-1])][: len(a)]
-    first &= a != b
-    graph = coo_array((weights[first], (a[first], b[first])), shape=(n, n)).tocsr()
-    metric = np.asarray(shortest_path(graph, directed=False), dtype=np.float64)
+    metric = shortest_paths(n, pairs.astype(np.int64), weights)
     if np.isinf(metric).any():
         x, y = (int(i) for i in np.argwhere(np.isinf(metric))[0])
         raise InputError(f"edges must connect all places, but there is no path from {x} to {y}")
+    return metric
+
+
+def shortest_paths(n: int, pairs: NDArray[np.int64], lengths: Array) -> Array:
+    """Return the (n, n) lengths of shortest paths in an undirected graph; infinite without a path.
+
+    Of parallel edges the shortest counts. The result is symmetric, and exact if all lengths are
+    whole numbers whose sum is at most 2^53.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import shortest_path
+
+    a, b = np.sort(pairs, axis=1).T
+    order = np.lexsort((lengths, b, a))  # of parallel edges the shortest comes first, and is kept
+    a, b, lengths = a[order], b[order], lengths[order]
+    first = np.r_[True, (a[1:] != a[:-1]) | (b[1:] != b[:-1])][: len(a)]
+    first &= a != b
+    graph = coo_array((lengths[first], (a[first], b[first])), shape=(n, n)).tocsr()
+    metric = np.asarray(shortest_path(graph, directed=False), dtype=np.float64)
     return np.minimum(metric, metric.T)
 
 

@@ -32,8 +32,8 @@ def return_spare(
     """Let each output low <= z < high send no more than its places need: reduce its rows.
 
     spare[z, x] is what place x does not need. A row to x is reduced by as much as that allows; its
-    right place then has more to spare. The rows of an output are a forest, or nearly so, with the
-    smallest ones last, which are the first to become 0. y and spare are changed.
+    right place then has more to spare. The rows of an output are a forest with the smallest ones
+    last, which are the first to become 0. y and spare are changed.
     """
     n, rows = spare.shape[1], _rows(first, left, right, gain, y)
     library().wi_return_spare(low, high, n, address(spare, "f8"), *rows)

@@ -16,6 +16,7 @@ UNUSED = 1e-10
 LARGEST_MIX = 0.01
 # exp() overflows beyond this. A smaller limit on the ratio is stricter, so it is safe.
 _LARGEST_EXPONENT = 700.0
+_AT_ONCE = 2**16  # numbers that stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,9 @@ def _needed_mix(matrix: Array, epsilon: float, metric: Array, outputs: int) -> f
         return np.clip(exact - 1e-14 * (4 + 2 * exact), 0.0, _LARGEST_EXPONENT)
 
     factors, short = np.empty(metric.shape), np.empty(metric.shape)
-    for x, distances in enumerate(metric):  # by rows: n x n numbers are 0.8 GB at 10,000 places
-        factors[x] = np.exp(exponents(distances))
+    step = max(1, _AT_ONCE // len(metric))
+    for first in range(0, len(metric), step):  # n x n numbers are 0.8 GB at 10,000 places
+        factors[first : first + step] = np.exp(exponents(metric[first : first + step]))
     for_rows("wi_shortfalls", *matrix.shape, matrix, factors, short)
     np.fill_diagonal(short, 0.0)
     broken = short > 0
