@@ -4,6 +4,10 @@ The cost of a report is on disk before the report is returned. A process that is
 has paid for a report that nobody saw, never the reverse. Within a period a place always gets the
 same report, and only the first one is charged: this prevents an adversary from averaging
 independent reports (docs/theory/repeated-reports.md).
+
+Reports over time (`Tracker`) are steps of a run: the ledger keeps the public state of the run. The
+cost that a step may have is reserved before it; the cost that it had is on disk, with the new
+state, before its report is returned.
 """
 
 from __future__ import annotations
@@ -20,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from whereish.device.charges import Charges
-from whereish.device.ledger_file import PERIODS, LedgerTransaction, Terms
+from whereish.device.ledger_file import PERIODS, LedgerTransaction, Run, Terms
 from whereish.device.ledger_key import RECOVERY, LedgerKey
+from whereish.device.run_steps import Plan, Spent, Stay
 from whereish.errors import BudgetError, FormatError, InputError, described
 from whereish.places import as_number
 from whereish.units import utc
@@ -157,11 +162,63 @@ class Ledger:
                 left // price, (period + 1) * self.period_s,
             )  # fmt: skip
 
+    def step(self, run: str, now: float, plan: Callable[[str | None], Plan]) -> Spent:
+        """Make a step of a run, if the budget covers what it may cost.
+
+        Parameters
+        ----------
+        run
+            The name of the run. Several runs in one ledger share its budget.
+        now
+            Seconds since 1970, see `spend`.
+        plan
+            Returns the plan for the public state of the run, which is None before its first step.
+
+        Raises
+        ------
+        BudgetError
+            If the reserve exceeds the rest of the budget. Nothing is tested or drawn.
+        """
+        now = _time(now)
+        with self._open() as ledger:
+            period = ledger.advance_to(now)
+            charges, before = ledger.charges, ledger.runs.get(run)
+            planned = plan(None if before is None else before.public)
+            stay, cost = Stay.read("" if before is None else before.stay), 0.0
+            if planned.reserve > 0:
+                reserve = Fraction(repr(as_number("reserve", planned.reserve)))
+                if reserve > charges.left(period):
+                    raise BudgetError(self._refusal(charges, period, planned.reserve, reserve))
+                made = planned.make()
+                cost = as_number("cost", made.cost)
+                if Fraction(repr(cost)) > reserve:
+                    raise InputError("a step must not cost more than was reserved for it")
+                stay = stay.after(made.place, Fraction(repr(cost)))
+                # The cost is on disk, in both files, before the report is returned.
+                ledger.commit(period, cost, run=(run, Run(made.public, stay.text())))
+            left = charges.left(period)
+            return Spent(
+                cost, float(charges.budget - left), self.budget, float(stay.largest),
+                (period + 1) * self.period_s,
+            )  # fmt: skip
+
     def spent(self, now: float) -> float:
         """Return the epsilon that has been spent in the period of this time."""
         with self._open() as ledger:
             ledger.move_to(period := ledger.charges.at(_time(now)))
             return float(ledger.charges.budget - ledger.charges.left(period))
+
+    def spent_per_stay(self, now: float) -> float | None:
+        """Return the most epsilon that one stay has cost in this period, of trackers' reports.
+
+        The stays of several runs are added up: they may be the same one. None without a run.
+        """
+        with self._open() as ledger:
+            ledger.move_to(ledger.charges.at(_time(now)))
+            if not ledger.runs:
+                return None
+            stays = (Stay.read(run.stay).largest for run in ledger.runs.values())
+            return float(sum(stays, Fraction(0)))
 
     def left(self, now: float, cost: float | None = None) -> tuple[float, int | None, float]:
         """Return the rest of the budget in the period of this time.

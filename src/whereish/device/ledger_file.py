@@ -25,7 +25,7 @@ from whereish.device.ledger_key import RECOVERY, Intent, LedgerKey, check_privat
 from whereish.errors import FormatError, InputError
 
 PERIODS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
-_VERSION = 2
+_VERSION, _WITH_RUNS = 2, 3  # a ledger gets the second one with its first run
 _TABLES = {
     "terms": "budget TEXT NOT NULL, period_s REAL NOT NULL, unit TEXT NOT NULL, mac BLOB NOT NULL",
     "spent": "period INTEGER PRIMARY KEY, epsilon TEXT NOT NULL, carried TEXT NOT NULL, "
@@ -34,6 +34,7 @@ _TABLES = {
     "mac BLOB NOT NULL, PRIMARY KEY (period, mechanism, place)",
     "state": "number INTEGER NOT NULL, current INTEGER, mac BLOB NOT NULL",
 }
+_RUNS = "name TEXT PRIMARY KEY, public TEXT NOT NULL, stay TEXT NOT NULL, mac BLOB NOT NULL"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,23 @@ class Terms:
     budget: Fraction
     period_s: float
     unit: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """The state of a sequence of reports over time, in one ledger.
+
+    Attributes
+    ----------
+    public
+        What follows from the reports so far, as JSON: nothing of the true location.
+    stay
+        The place of the present stay and the cost of its reports, as JSON: personal. Empty after
+        the period has ended, as the places of sticky reports are.
+    """
+
+    public: str
+    stay: str = ""
 
 
 class LedgerTransaction:
@@ -62,7 +80,8 @@ class LedgerTransaction:
         self._file, self._path, self._key_file = file, path, key
         self.charges: Charges
         self.sticky: dict[tuple[str, int], int]
-        version = file.execute("PRAGMA user_version").fetchone()[0]
+        self.runs: dict[str, Run] = {}
+        version = self._version = self._user_version()
         tables = file.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
         if tables == 0 and new is not None:
             check_private(path)
@@ -70,7 +89,7 @@ class LedgerTransaction:
             if intent.number > 0:
                 raise FormatError(f"{path} is empty, but its key has been used. {RECOVERY}")
             self._create(new, {}, None, {})
-        elif tables == 0 or version not in (1, _VERSION):
+        elif tables == 0 or version not in (1, _VERSION, _WITH_RUNS):
             raise FormatError(f"{path} is not a ledger, or one of another version")
         else:
             check_private(path)
@@ -92,6 +111,7 @@ class LedgerTransaction:
         if self.charges.current is None or period > self.charges.current:
             # The reports of an earlier period are deleted: they say where somebody was.
             self.sticky = {}
+            self.runs = {name: Run(run.public) for name, run in self.runs.items()}
         self.charges.move_to(period)
 
     def advance_to(self, now: float) -> int:
@@ -110,7 +130,12 @@ class LedgerTransaction:
         return period
 
     def commit(
-        self, period: int, cost: float, at: tuple[str, int] | None = None, output: int = 0
+        self,
+        period: int,
+        cost: float,
+        at: tuple[str, int] | None = None,
+        output: int = 0,
+        run: tuple[str, Run] | None = None,
     ) -> None:
         """Write a change to disk: first the intent to the key file, then the ledger.
 
@@ -120,12 +145,16 @@ class LedgerTransaction:
             The current period, and the cost of a draw; 0 without one.
         at, output
             The mechanism and the place of the draw, and the reported output.
+        run
+            The name of a run, and its new state.
         """
         intent = Intent(self._number + 1, period, cost)
         self._key_file.write(self.key, intent)
         self._apply(intent)
         if at is not None:
             self.sticky[at] = output
+        if run is not None:
+            self.runs[run[0]] = run[1]
         self._write()
         self._file.execute("COMMIT")
 
@@ -153,6 +182,7 @@ class LedgerTransaction:
 
     def _read(self) -> None:
         """Read all rows, and verify the MAC of each row and of all together."""
+        self._version = self._user_version()
         (terms,) = self._rows("terms", "")
         budget, period_s, unit = terms
         self.terms = Terms(Fraction(budget), float(period_s), str(unit))
@@ -160,13 +190,16 @@ class LedgerTransaction:
             raise ValueError
         spent = self._rows("spent", "ORDER BY period")
         sticky = self._rows("sticky", "ORDER BY period, mechanism, place")
+        if self._version == _WITH_RUNS:
+            rows = self._rows("runs", "ORDER BY name")
+            self.runs = {name: Run(public, stay) for name, public, stay in rows}
         (state,) = self._rows("state", "", self._macs())
         self._number, current = int(state[0]), state[1]
-        rows = {
+        charges = {
             period: Charge(Fraction(epsilon), Fraction(carried), reports)
             for period, epsilon, carried, reports in spent
         }
-        self.charges = Charges(self.terms.budget, self.terms.period_s, rows, current)
+        self.charges = Charges(self.terms.budget, self.terms.period_s, charges, current)
         self.sticky = {
             (mechanism, place): output
             for period, mechanism, place, output in sticky
@@ -182,6 +215,12 @@ class LedgerTransaction:
         self._file.execute("DELETE FROM sticky")
         for (mechanism, place), output in self.sticky.items():
             self._put("sticky", (self.charges.current, mechanism, place, output))
+        if self.runs and self._version == _VERSION:
+            self._file.execute(f"CREATE TABLE runs ({_RUNS})")
+            self._file.execute(f"PRAGMA user_version = {_WITH_RUNS}")
+            self._version = _WITH_RUNS
+        for name, run in self.runs.items():
+            self._put("runs", (name, run.public, run.stay))
         self._file.execute("DELETE FROM state")
         self._put("state", (self._number, self.charges.current), self._macs())
 
@@ -196,6 +235,7 @@ class LedgerTransaction:
         for name, columns in _TABLES.items():
             self._file.execute(f"CREATE TABLE {name} ({columns})")
         self._file.execute(f"PRAGMA user_version = {_VERSION}")
+        self._version = _VERSION
         self._put("terms", (str(terms.budget), terms.period_s, terms.unit))
         self.charges = Charges(terms.budget, terms.period_s, rows, current)
         self.charges.changed = set(rows)
@@ -234,12 +274,16 @@ class LedgerTransaction:
             self._file.execute(f"DROP TABLE {name}")
         self._create(terms, rows, current, sticky)
 
+    def _user_version(self) -> int:
+        return int(self._file.execute("PRAGMA user_version").fetchone()[0])
+
     def _macs(self) -> str:
         """Return the MACs of all rows except the state, in order."""
         found = []
-        for name, order in (
-            ("terms", "budget"), ("spent", "period"), ("sticky", "period, mechanism, place"),
-        ):  # fmt: skip
+        tables = [("terms", "budget"), ("spent", "period"), ("sticky", "period, mechanism, place")]
+        if self._version == _WITH_RUNS:
+            tables.append(("runs", "name"))
+        for name, order in tables:
             rows = self._file.execute(f"SELECT mac FROM {name} ORDER BY {order}")  # noqa: S608
             found.append([bytes(row[0]).hex() for row in rows])
         return json.dumps(found)

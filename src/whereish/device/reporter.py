@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from whereish.device.drawing import DeviceMechanism, draw_at
 from whereish.device.ledger import Ledger
 from whereish.errors import InputError, described
-from whereish.everywhere import AnyMechanism, Everywhere
+from whereish.everywhere import Everywhere
 from whereish.everywhere.mechanism import points_of
+from whereish.mechanisms.by_time import MechanismByTime
 from whereish.places import Array, as_whole
 from whereish.places.lattice import UNITS_PER_KM, to_units
 from whereish.release import OUTSIDE, check_outside, snap
@@ -67,10 +70,13 @@ class Reporter:
     from it is drawn at the point itself, and repeated for other points of the square. A point
     outside the rectangle of the lattice is moved onto it first.
 
+    For mechanisms by time, the clock chooses the one that draws. A place that has a report keeps it
+    until the budget's period ends, even if the next period of the day begins before.
+
     Parameters
     ----------
     mechanism
-        A mechanism with an epsilon, between places or between all points.
+        A mechanism with an epsilon, between places or between all points; or a `MechanismByTime`.
     ledger
         The file of the ledger; a missing one is created.
     budget, period
@@ -97,7 +103,7 @@ class Reporter:
 
     def __init__(
         self,
-        mechanism: AnyMechanism,
+        mechanism: DeviceMechanism,
         ledger: str | Path,
         budget: float | None = None,
         period: str | None = None,
@@ -106,7 +112,7 @@ class Reporter:
         outside: str = "error",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if not isinstance(mechanism, AnyMechanism) or mechanism.epsilon is None:
+        if not isinstance(mechanism, DeviceMechanism) or mechanism.epsilon is None:
             raise InputError(
                 f"a Reporter needs a mechanism with an epsilon, got {described(mechanism)}"
             )
@@ -118,11 +124,14 @@ class Reporter:
             check_no_policy(outside)
             content = mechanism.identity()
         else:
-            content = mechanism.counts.tobytes() + mechanism.inputs.xy.tobytes()
+            if isinstance(mechanism, MechanismByTime):
+                content = mechanism.identity()
+            else:
+                content = mechanism.counts.tobytes() + mechanism.inputs.xy.tobytes()
             if not mechanism.is_per_km and mechanism.privacy_metric is not None:
                 unit += " " + hashlib.sha256(mechanism.privacy_metric.tobytes()).hexdigest()[:16]
         self.ledger = Ledger(ledger, _budget(budget, new_places, mechanism.epsilon), period, unit)
-        self._digest = hashlib.sha256(content).hexdigest()
+        self.digest = hashlib.sha256(content).hexdigest()
 
     def report(self, at: Any) -> Report:
         """Return the report of one place or point; see `Mechanism.sample` for `at`.
@@ -132,11 +141,11 @@ class Reporter:
         BudgetError
             If the budget of this period does not allow it. Nothing is reported.
         """
-        place, true = self._place(at)
-        cost = float(self.mechanism.epsilon or 0.0)
+        place, true = self.locate(at)
+        cost, now = float(self.mechanism.epsilon or 0.0), self.clock()
         entry = self.ledger.spend(
-            self._digest, place, cost, self.clock(),
-            lambda: int(self.mechanism.sample(true).outputs[0]),
+            self.digest, place, cost, now,
+            lambda: int(draw_at(self.mechanism, true, now).outputs[0]),
         )  # fmt: skip
         places = self.mechanism.outputs
         if not 0 <= entry.output < len(places):
@@ -149,7 +158,7 @@ class Reporter:
             utc(entry.period_ends, "%Y-%m-%dT%H:%M:%SZ") or "far from now",
         )  # fmt: skip
 
-    def _place(self, at: Any) -> tuple[int, Any]:
+    def locate(self, at: Any) -> tuple[int, Any]:
         """Return the number of the place of a report, and the location that it is drawn from."""
         if isinstance(self.mechanism, Everywhere):
             points, _ = points_of(self.mechanism.outputs, at)
@@ -166,8 +175,13 @@ class Reporter:
 
 def square_of(point: Array) -> int:
     """Return the number of the square of 100 m that a point is in, (1, 2) km."""
-    east, north = np.floor(to_units(point)[0] / (SQUARE_KM * UNITS_PER_KM)).astype(int).tolist()
-    return int((east + _SQUARES) * 2 * _SQUARES + north + _SQUARES)
+    return int(squares_of(point)[0])
+
+
+def squares_of(points: Array) -> NDArray[np.int64]:
+    """Return the number of the square of 100 m that each point is in, (n, 2) km."""
+    east, north = np.floor(to_units(points) / (SQUARE_KM * UNITS_PER_KM)).astype(np.int64).T
+    return np.asarray((east + _SQUARES) * 2 * _SQUARES + north + _SQUARES)
 
 
 def check_no_policy(outside: str) -> None:

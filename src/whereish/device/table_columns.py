@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from whereish.compressed import unpacked_size
+from whereish.device.drawing import DeviceMechanism
 from whereish.errors import InputError, column_names, described, seems_data
-from whereish.everywhere import AnyMechanism
 from whereish.parquet import check_parquet
 
 _NAMES = {
@@ -55,6 +55,10 @@ class Columns:
         The columns that are kept although they may leak.
     user
         The column of users, kept or only counted.
+    time
+        The column of times, kept or only read.
+    round_s
+        Seconds to which kept times are rounded down; None for exact times.
     """
 
     pair: tuple[str, str]
@@ -64,11 +68,14 @@ class Columns:
     checked: tuple[str, ...]
     anyway: tuple[str, ...]
     user: str | None
+    time: str | None = None
+    round_s: float | None = None
 
     @property
     def needed(self) -> list[str]:
         """The columns to read."""
-        return list(dict.fromkeys([*self.kinds, *([] if self.user is None else [self.user])]))
+        read = [name for name in (self.user, self.time) if name is not None]
+        return list(dict.fromkeys([*self.kinds, *read]))
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -109,7 +116,7 @@ def choose(schema: Any, declared: Declared, pair: tuple[str, str]) -> Columns:
     ]
     return Columns(
         pair, kinds, tuple(name for name in schema if name not in kinds), tuple(named),
-        tuple(checked), tuple(anyway), declared.user or next(iter(usual), None),
+        tuple(checked), tuple(anyway), declared.user or next(iter(usual), None), declared.time,
     )  # fmt: skip
 
 
@@ -136,7 +143,7 @@ def _shown(name: Any) -> str:
 
 
 def find_pair(
-    schema: Any, declared: Declared, mechanism: AnyMechanism, text: bool
+    schema: Any, declared: Declared, mechanism: DeviceMechanism, text: bool
 ) -> tuple[str, str]:
     """Return the two columns of coordinates: the declared ones, or two with usual names."""
     lower = {name.strip().lower(): name for name in reversed(list(schema))}  # the first counts

@@ -13,12 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whereish.device.column_leaks import ReservoirSample, encoded_columns, leaking_columns
+from whereish.device.drawing import DeviceMechanism, draw_at
+from whereish.device.people_budgets import Totals
 from whereish.device.table_columns import Columns
+from whereish.device.table_times import check_times, rounded, seconds_of
 from whereish.errors import InputError, WhereishError, seems_data
-from whereish.everywhere import AnyMechanism, Everywhere
-from whereish.mechanisms.mechanism import Mechanism
+from whereish.everywhere import Everywhere
+from whereish.mechanisms.by_time import MechanismByTime
 from whereish.places import Array
 from whereish.release import OUTSIDE, Reports
 
@@ -45,6 +49,8 @@ class Obfuscated:
     order
         The order of the rows: "shuffled", "time" (sorted by the time column, with equal times
         shuffled) or "unchanged".
+    over_time
+        What the traces have spent, and what was left out; None without a policy over time.
     """
 
     rows: int
@@ -58,6 +64,7 @@ class Obfuscated:
     left_out: tuple[str, ...] = ()
     telling: tuple[str, ...] = ()
     order: str = "unchanged"
+    over_time: Totals | None = None
 
 
 @dataclass
@@ -70,9 +77,9 @@ class Batch:
         The rows with reports, and with the true locations.
     points
         (n, 2) true locations.
-    wrong, beyond, outside
-        The number of values that are no numbers, of locations that are no coordinates, and of
-        locations outside the area.
+    wrong, beyond, outside, untimed
+        The number of values that are no numbers, of locations that are no coordinates, of locations
+        outside the area, and of rows without a time that need one.
     """
 
     frame: Any
@@ -81,6 +88,18 @@ class Batch:
     wrong: int
     beyond: int
     outside: int
+    untimed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """The points of a batch: which are known and usable; values and points that are not."""
+
+    points: Array
+    known: NDArray[np.bool_]
+    usable: NDArray[np.bool_]
+    wrong: int
+    beyond: int
 
 
 @dataclass
@@ -95,7 +114,7 @@ class RowObfuscator:
         Set it to end the work of other threads.
     """
 
-    mechanism: AnyMechanism
+    mechanism: DeviceMechanism
     columns: Columns
     policy: str
     progress: Callable[[int], object] | None
@@ -107,6 +126,7 @@ class RowObfuscator:
     outside: int = 0
     wrong: int = 0
     beyond: int = 0
+    untimed: int = 0
 
     def __post_init__(self) -> None:
         names = self.columns
@@ -129,9 +149,22 @@ class RowObfuscator:
             yield self._count(future.result())
 
     def _obfuscate(self, frame: Any) -> Batch:
+        self.check_stopped()
+        read = self._read_points(frame)
+        reported, outside, untimed = np.full(read.points.shape, np.nan), 0, 0
+        if read.usable.any() and not self.wrong and not read.wrong:
+            times = self._times(frame)[read.usable]
+            untimed = int((~np.isfinite(times)).sum())
+            if not untimed:
+                reports = self._reports(read.points[read.usable], times)
+                reported[read.usable] = reports.xy if reports.latlon is None else reports.latlon
+                outside = int(reports.outside.sum())
+        after = self._with_reports(frame, reported)
+        return Batch(after, frame, read.points, read.wrong, read.beyond, outside, untimed)
+
+    def _read_points(self, frame: Any) -> _Points:
         import polars as pl
 
-        self.check_stopped()
         numbers = [frame[name].cast(pl.Float64, strict=False) for name in self.columns.pair]
         wrong = sum(
             int((frame[name].is_not_null() & number.is_null()).sum())
@@ -142,34 +175,43 @@ class RowObfuscator:
         earth = self.mechanism.outputs.plane is not None
         most = np.array([90.0, 180.0]) if earth else np.array([1e12, 1e12])
         beyond = known & (np.abs(points) > most).any(axis=1)
-        reported = np.full(points.shape, np.nan)
-        usable, outside = known & ~beyond, 0
-        if usable.any() and not self.wrong and not wrong:
-            reports = self._reports(points[usable])
-            reported[usable] = reports.xy if reports.latlon is None else reports.latlon
-            outside = int(reports.outside.sum())
+        return _Points(points, known, known & ~beyond, wrong, int(beyond.sum()))
+
+    def _with_reports(self, frame: Any, reported: Array) -> Any:
+        """Return the columns of the new table, with these coordinates and with rounded times."""
+        import polars as pl
+
+        columns = self.columns
         after = frame.with_columns(
             pl.Series(name, reported[:, part]).fill_nan(None)
-            for part, name in enumerate(self.columns.pair)
+            for part, name in enumerate(columns.pair)
         )
-        after = after.select(
-            pl.col(name).cast(kind) for name, kind in self.columns.kinds.items()
+        if columns.round_s is not None and columns.time in columns.kinds:
+            after = after.with_columns(rounded(frame[columns.time], columns.round_s))
+        return after.select(
+            pl.col(name).cast(kind) for name, kind in columns.kinds.items()
         ).rechunk()
-        return Batch(after, frame, points, wrong, int(beyond.sum()), outside)
 
-    def _reports(self, points: Array) -> Reports:
+    def _times(self, frame: Any) -> Array:
+        """Return the times of the rows where the clock chooses the mechanism; otherwise zeros."""
+        if not isinstance(self.mechanism, MechanismByTime):
+            return np.zeros(len(frame))
+        return seconds_of(frame[self.columns.time])
+
+    def _reports(self, points: Array, times: Array) -> Reports:
         if isinstance(self.mechanism, Everywhere):
             return self.mechanism.sample(points)
         # `finish` raises the error, with counts of the whole file.
         policy = "nearest" if self.policy == "error" else self.policy
-        return self.mechanism.sample(points, outside=policy)
+        return draw_at(self.mechanism, points, times, outside=policy)
 
     def _count(self, batch: Batch) -> Any:
-        self.rows += len(batch.frame)
+        self.rows += len(batch.before)
         self.blank += int((~np.isfinite(batch.points).all(axis=1)).sum())
         self.wrong += batch.wrong
         self.beyond += batch.beyond
         self.outside += batch.outside
+        self.untimed += batch.untimed
         if self.columns.user is not None:
             counts = batch.before[self.columns.user].alias("who").value_counts(name="rows")
             self.people.update(dict(counts.iter_rows()))
@@ -192,7 +234,8 @@ class RowObfuscator:
                 f"180 degrees, in this order, or finite km in a plane; {self.beyond:,} of "
                 f"{self.rows:,} rows are not"
             )
-        if isinstance(self.mechanism, Mechanism) and self.outside and self.policy == "error":
+        check_times(self.columns.time, self.untimed)
+        if not isinstance(self.mechanism, Everywhere) and self.outside and self.policy == "error":
             raise InputError(
                 f"{self.outside:,} of {self.rows - self.blank:,} points must be inside the area, "
                 f"within {self.mechanism.inputs.largest_snap_km:.3g} km of a place, and are not; "
@@ -234,4 +277,9 @@ class RowObfuscator:
             left_out=columns.left_out,
             telling=tuple(self.telling),
             order=order,
+            over_time=self.totals(),
         )
+
+    def totals(self) -> Totals | None:
+        """Return what traces have spent; None without a policy over time."""
+        return None

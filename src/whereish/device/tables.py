@@ -10,17 +10,22 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from whereish.device.drawing import DeviceMechanism
 from whereish.device.reporter import check_no_policy
 from whereish.device.shuffle import RowBuffer, is_sorted, shuffle_ties
 from whereish.device.table_columns import Columns, Declared, choose, find_pair, scan, size_of
 from whereish.device.table_rows import Obfuscated, RowObfuscator
+from whereish.device.table_times import usual_time
+from whereish.device.trace_rows import OverTime, TraceObfuscator
 from whereish.errors import FormatError, InputError, WhereishError, described
-from whereish.everywhere import AnyMechanism, Everywhere
+from whereish.everywhere import Everywhere
 from whereish.files import check_writable, real_path
+from whereish.mechanisms.by_time import MechanismByTime
+from whereish.places import as_number
 from whereish.release import OUTSIDE
 
 __all__ = ["Obfuscated", "obfuscate_table"]
@@ -30,7 +35,7 @@ _BATCH = 100_000  # rows per batch
 
 
 def obfuscate_table(
-    mechanism: AnyMechanism,
+    mechanism: DeviceMechanism,
     source: str | Path,
     target: str | Path,
     columns: tuple[str, str] | None = None,
@@ -42,6 +47,8 @@ def obfuscate_table(
     drop: Sequence[str] = (),
     shuffle: bool | None = None,
     outside: str = "error",
+    over_time: OverTime | None = None,
+    round_times: float | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Obfuscated:
     """Replace the true locations in a CSV or Parquet table by reports.
@@ -51,6 +58,9 @@ def obfuscate_table(
 
     Parameters
     ----------
+    mechanism
+        Draws the reports. Of a `MechanismByTime` the time of a row chooses one: without `time`, a
+        column with a usual name is read, but not kept.
     source, target
         ``.csv`` or ``.parquet``, both. The target is written atomically.
     columns
@@ -75,6 +85,12 @@ def obfuscate_table(
         The policy for locations outside the area, see `Mechanism.sample`. A mechanism with a
         guarantee for every point needs none: it takes the default only, and moves a location
         outside the rectangle of its lattice onto it. No location is moved to a place first.
+    over_time
+        Report whole traces with a policy and a budget for each person and period, instead of
+        drawing every row. The rows of each person must be in the order of time. Without `time`, a
+        column with a usual name is read, but not kept. Rows beyond the budget are left out.
+    round_times
+        Seconds to which the kept times are rounded down.
     progress
         Called with the number of rows done.
 
@@ -83,7 +99,7 @@ def obfuscate_table(
     Memory: a few hundred MB besides the libraries, for a table of any size; larger tables are
     shuffled with temporary files in a folder beside the target.
     """
-    if not isinstance(mechanism, AnyMechanism):
+    if not isinstance(mechanism, DeviceMechanism):
         raise InputError(f"mechanism must be a Mechanism, got {type(mechanism).__name__}")
     if outside not in OUTSIDE:
         raise InputError(f"outside must be one of {', '.join(OUTSIDE)}, got {described(outside)}")
@@ -99,12 +115,43 @@ def obfuscate_table(
         pair = find_pair(schema, declared, mechanism, from_file.suffix.lower() == ".csv")
         chosen = choose(schema, declared, pair)
         size = size_of(table, from_file, chosen)
+    if round_times is not None:
+        chosen = replace(chosen, round_s=float(as_number("round_times", round_times)))
+    if over_time is not None or isinstance(mechanism, MechanismByTime):
+        chosen = _with_time(chosen, schema)
     rows = RowObfuscator(mechanism, chosen, outside, progress)
+    if over_time is not None:
+        rows = _over_time(mechanism, chosen, outside, progress, over_time)
     pipeline = _Pipeline(table, rows, size, to_file, time, shuffle)
     with _polars_errors(
         f"{from_file} cannot be obfuscated: a row is not as the others are, or it cannot be written"
     ):
         return rows.summary(pipeline.run())
+
+
+def _over_time(
+    mechanism: DeviceMechanism,
+    chosen: Columns,
+    outside: str,
+    progress: Callable[[int], object] | None,
+    over_time: OverTime,
+) -> TraceObfuscator:
+    if not isinstance(over_time, OverTime):
+        raise InputError(f"over_time must be OverTime, got {described(over_time)}")
+    if outside == OUTSIDE[2]:
+        raise InputError(f"outside must be error or nearest for reports over time, got {outside}")
+    return TraceObfuscator(mechanism, chosen, outside, progress, over_time=over_time)
+
+
+def _with_time(chosen: Columns, schema: Any) -> Columns:
+    """Return the columns with that of the times: the declared one, or one with a usual name."""
+    chosen = chosen if chosen.time is not None else replace(chosen, time=usual_time(schema))
+    if chosen.time is None:
+        raise InputError(
+            "the table must have a column of times for reports over time, or for mechanisms by "
+            "time, and none has a usual name: give its name as time (--time COLUMN)"
+        )
+    return chosen
 
 
 @contextlib.contextmanager

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from whereish.errors import GuaranteeError
-from whereish.everywhere import AnyMechanism, Everywhere
+from whereish.errors import GuaranteeError, InputError
+from whereish.everywhere import AnyMechanism, Everywhere, RoadMechanism
 from whereish.format.everywhere_certificate import certify_everywhere, visits_given
 from whereish.format.plain import as_plain, digest, made_now
 from whereish.measures import TOTAL, lower_bound, quality_loss, relative_gap
+from whereish.mechanisms.by_time import MechanismByTime, check_same_periods
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.registry import MECHANISMS
 from whereish.places import Array, as_prior, euclidean
+from whereish.profiles.time_prior import TimeDependentPrior
 
 # Fields that are computed from a prior; null in a certificate without one.
 FROM_PRIOR = (
@@ -31,21 +33,38 @@ TELLS_PRIOR = (
 )
 
 
-__all__ = ["FROM_PRIOR", "TELLS_PRIOR", "as_plain", "certify", "digest", "losses", "metric_words"]
+__all__ = [
+    "FROM_PRIOR", "TELLS_PRIOR", "as_plain", "certify", "certify_by_time", "digest", "losses",
+    "metric_words",
+]  # fmt: skip
 
 
-def certify(mechanism: AnyMechanism, prior: Any = None) -> dict[str, Any]:
+def check_not_streets(mechanism: object) -> None:
+    """Raise InputError for a mechanism on streets, which has no file and no certificate."""
+    if isinstance(mechanism, RoadMechanism):
+        raise InputError(
+            "a RoadMechanism cannot be written to a file or certified: the file format has no "
+            "streets yet. Its constructor has audited it (.verdict); pickle keeps it, and audits "
+            "it again when it is loaded"
+        )
+
+
+def certify(mechanism: AnyMechanism | MechanismByTime, prior: Any = None) -> dict[str, Any]:
     """Return the certificate of a mechanism, computed from its integers.
 
     Parameters
     ----------
     prior
         The prior of the quality loss (Euclidean) and of its lower bound; for a mechanism with a
-        guarantee for every point, (points, weights). The certificate holds a digest of it, not the
+        guarantee for every point, (points, weights); for a `MechanismByTime`, a
+        `TimeDependentPrior`. The certificate holds a digest of it, not the
         prior itself. Without it the certificate holds nothing that was computed from a prior.
     """
+    check_not_streets(mechanism)
     if isinstance(mechanism, Everywhere):
         return certify_everywhere(mechanism, visits_given(mechanism, prior))
+    if isinstance(mechanism, MechanismByTime):
+        return certify_by_time(mechanism, prior)
     prior = None if prior is None else as_prior(prior, len(mechanism.inputs))
     released, verdict = mechanism.released, mechanism.released.verdict
     build = mechanism.build.without_prior() if prior is None else mechanism.build
@@ -75,6 +94,52 @@ def certify(mechanism: AnyMechanism, prior: Any = None) -> dict[str, Any]:
         **made_now(),
         "guarantee": guarantee(mechanism),
     }
+
+
+def certify_by_time(
+    mechanism: MechanismByTime, prior: TimeDependentPrior | None = None
+) -> dict[str, Any]:
+    """Return the certificate of mechanisms by time: what holds for all, then for each period."""
+    if prior is not None:
+        check_same_periods(mechanism, prior)
+    members = [
+        certify(member, None if prior is None else prior.priors[number])
+        for number, member in enumerate(mechanism.mechanisms)
+    ]
+    loss = None
+    if prior is not None:
+        loss = mean_loss(prior.weights, [member["quality_loss_km"] for member in members])
+    shared = ("certified", "epsilon", "epsilon_unit", "metric", "places", "outputs")
+    return {
+        **{name: members[0][name] for name in shared},
+        "hours": list(mechanism.periods.hours),
+        "zone": mechanism.periods.zone,
+        "ratios_checked": sum(member["ratios_checked"] for member in members),
+        "largest_snap_km": members[0]["largest_snap_km"],
+        "quality_loss_km": loss,
+        **made_now(),
+        "guarantee": guarantee_by_time(mechanism),
+        "periods": members,
+    }
+
+
+def mean_loss(weights: Array, losses_km: list[float]) -> float:
+    """Return the mean loss of the periods, weighted by the share of reports in each."""
+    return float(np.dot(weights, losses_km))
+
+
+def guarantee_by_time(mechanism: MechanismByTime) -> list[str]:
+    """Return in words what is guaranteed at every time, and why the time may choose."""
+    parts = [guarantee(member) for member in mechanism.mechanisms]
+    same = [words for words in parts[0] if words != TELLS_PRIOR]
+    hours = ", ".join(mechanism.periods.names)
+    chosen = (
+        f"At every time. The clock chooses one of {len(mechanism.mechanisms)} mechanisms, for the "
+        f"hours {hours} in {mechanism.periods.zone}. The choice depends on the time of the report "
+        "only, which is taken to be public, and never on the location or on the zone of the device."
+    )
+    leak = [TELLS_PRIOR] if any(TELLS_PRIOR in words for words in parts) else []
+    return [same[0], chosen, *same[1:], *leak]
 
 
 def losses(mechanism: Mechanism, prior: Array | None) -> dict[str, float | None]:

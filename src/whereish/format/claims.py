@@ -12,7 +12,7 @@ import numpy as np
 
 from whereish.errors import FormatError, GuaranteeError
 from whereish.format.certificate import digest, metric_words
-from whereish.format.mechanism_file import Contents
+from whereish.format.places_file import Contents
 from whereish.measures import TOTAL, check_rows, lower_bound, relative_gap
 from whereish.places import euclidean
 
@@ -36,6 +36,11 @@ CLAIMS_2 = _BOTH | {
     "points_sha256", "kind", "vertices", "cells", "corners_checked", "tightest_epsilon",
     "tightest_at",
 }  # fmt: skip
+CLAIMS_3 = frozenset(
+    ("certified", "epsilon", "epsilon_unit", "metric", "places", "outputs", "hours", "zone",
+     "ratios_checked", "largest_snap_km", "quality_loss_km", "created", "versions", "guarantee",
+     "periods")
+)  # fmt: skip
 
 
 def check_form(claimed: dict[str, Any], names: frozenset[str] = CLAIMS) -> None:
@@ -87,9 +92,21 @@ def check_early(contents: Contents) -> None:
         found |= {"prior_sha256": digest(prior), "quality_loss_km": loss}
         if contents.proof is not None:
             bound = max(0.0, lower_bound(contents.proof, prior, away, metric))
-            found |= {"lower_bound_km": bound, "gap": relative_gap(loss, bound)}
+            found["lower_bound_km"] = bound
     for name, value in found.items():
         check_claim(name, claimed[name], value)
+    if "lower_bound_km" in found:
+        check_gap(claimed)
+
+
+def check_gap(claimed: dict[str, Any]) -> None:
+    """Raise GuaranteeError unless the claimed gap is that of the claimed loss and bound.
+
+    Both are claims that hold up to the last digits. Where they are nearly equal, their difference
+    has fewer correct digits than they have.
+    """
+    gap = relative_gap(claimed["quality_loss_km"], claimed["lower_bound_km"])
+    check_claim("gap", claimed["gap"], gap)
 
 
 def check_claim(name: str, said: Any, found: Any, tolerance: float = 1e-9) -> None:

@@ -24,12 +24,6 @@ FROM_POINTS = (
     "quality_loss_km", "lower_bound_km", "gap", "repair_mix", "repair_cost_km", "seconds",
     "points_sha256",
 )  # fmt: skip
-TELLS_POINTS = (
-    "This mechanism tells much about the points it was built for to anyone who has it, even if its "
-    "file does not hold them: its lattice is fine where they are, and its outputs are near them. "
-    "Epsilon limits what a report tells, not what the mechanism itself tells "
-    "(docs/limitations.md)."
-)
 
 
 def visits_given(mechanism: Everywhere, prior: Any) -> Visits | None:
@@ -112,6 +106,7 @@ def losses_at(mechanism: Everywhere, visits: Visits | None) -> dict[str, Any]:
 def _guarantee(mechanism: Everywhere) -> list[str]:
     """Return in words what is guaranteed, and what is not."""
     level = mechanism.epsilon
+    cells = "lattice" if isinstance(mechanism, EverywhereMechanism) else "table"
     words = [
         f"For any two points d km apart, wherever they are, no report is more than "
         f"exp({level:.6g} d) times likelier from one than from the other, whatever is known "
@@ -130,14 +125,20 @@ def _guarantee(mechanism: Everywhere) -> list[str]:
         )
     if mechanism.outputs.plane is not None:
         words.append(
-            f"Distances are those of the local plane: between points of the lattice at most "
+            f"Distances are those of the local plane: between points of the {cells} at most "
             f"{_stretch(mechanism):.4f} times the distances on the ground, and at most 1.05 times "
             f"up to {FURTHEST_KM:,.0f} km from its centre. Points further away are refused."
         )
     words.append(
         f"For one report. k reports cost k times as much: k epsilon, with epsilon {level:.6g}."
     )
-    return [*words, TELLS_POINTS]
+    words.append(
+        "This mechanism tells much about the points it was built for to anyone who has it, even if "
+        f"its file does not hold them: its {cells} is fine where they are, and its outputs are "
+        "near them. Epsilon limits what a report tells, not what the mechanism itself tells "
+        "(docs/limitations.md)."
+    )
+    return words
 
 
 def _stretch(mechanism: Everywhere) -> float:

@@ -18,6 +18,7 @@ from whereish.everywhere import (
     VisitedProof,
     Visits,
 )
+from whereish.everywhere.points import MOST_POINTS
 from whereish.format.container import pack
 from whereish.format.everywhere_certificate import certify_everywhere, visits_given
 from whereish.format.parts import (
@@ -149,6 +150,8 @@ def _visits(arrays: Mapping[str, NDArray[Any]], outputs: Places) -> Visits | Non
     if "points" not in arrays and "weights" not in arrays:
         return None
     points = as_numbers("points", arrays["points"], (None, 2))
+    if len(points) > MOST_POINTS:
+        raise FormatError(f"points must be from 1 to {MOST_POINTS:,}")
     as_prior(arrays["weights"], len(points), "weights")
     if len(points) == 0 or not (arrays["weights"] > 0).all():
         raise FormatError("points must have a weight above 0 each")

@@ -10,17 +10,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from whereish.errors import FormatError, GuaranteeError, InputError, described
 from whereish.everywhere import AnyMechanism, Everywhere, EverywhereBuild
 from whereish.files import write_whole
-from whereish.format.certificate import FROM_PRIOR, certify
+from whereish.format.by_time_file import (
+    VERSION_3,
+    ByTimeContents,
+    by_time_bytes,
+    by_time_without_prior,
+    read_by_time,
+)
+from whereish.format.certificate import FROM_PRIOR, check_not_streets
 from whereish.format.container import digest_of, pack, parse_object, unpack
 from whereish.format.everywhere_certificate import FROM_POINTS
 from whereish.format.everywhere_file import (
@@ -30,45 +34,37 @@ from whereish.format.everywhere_file import (
     everywhere_bytes,
     read_everywhere,
 )
-from whereish.format.parts import (
-    FORMAT,
-    PROOF,
-    frame_of,
-    proof_arrays,
-    read_build,
-    read_places,
-    read_proof,
-    texts_of,
-)
+from whereish.format.parts import FORMAT, PROOF, read_build, texts_of
+from whereish.format.places_file import VERSION, Contents, places_bytes, read_between_places
 from whereish.format.signature import as_public_key, check_signature
-from whereish.limits import MOST_PLACES
-from whereish.measures import Counts, Proof
 from whereish.mechanisms.build import Build
+from whereish.mechanisms.by_time import MechanismByTime
 from whereish.mechanisms.mechanism import Mechanism
-from whereish.places import Array, Places, as_prior, readonly
 
-VERSION = "1"
+__all__ = [
+    "SUFFIX", "Contents", "is_mechanism_file", "load_mechanism", "mechanism_bytes", "named",
+    "read_contents", "read_file", "save_mechanism", "without_prior",
+]  # fmt: skip
+
 SUFFIX = ".whereish"
 _MOST_BYTES = 4 * 2**30
 _HEADER_TEXTS = {"format", "version", "mechanism", "certificate", "signature", "signer"}
-_ARRAYS = {
-    "counts": "u8", "inputs": "f8", "outputs": "f8", "inputs_latlon": "f8", "outputs_latlon": "f8",
-    "metric": "f8", "prior": "f8",
-    "proof_output": "i4", "proof_left": "i4", "proof_right": "i4", "proof_value": "f8",
-}  # fmt: skip
 
 
-def save_mechanism(path: str | Path, mechanism: AnyMechanism, prior: Any = None) -> None:
+def save_mechanism(
+    path: str | Path, mechanism: AnyMechanism | MechanismByTime, prior: Any = None
+) -> None:
     """Write a mechanism to a file that only its owner may read, whole or not at all.
 
     Its probabilities are rounded to integers, which are audited exactly: see
     `whereish.Mechanism.released`. A mechanism with a guarantee for every point is written in
-    version 2 of the format, all others in version 1.
+    version 2 of the format, a `MechanismByTime` in version 3, all others in version 1.
 
     Parameters
     ----------
     prior
-        The prior; for a mechanism with a guarantee for every point, (points, weights). It is kept
+        The prior; for a mechanism with a guarantee for every point, (points, weights); for a
+        `MechanismByTime`, a `TimeDependentPrior`. It is kept
         in the file when given, with the proof of the lower bound under it, so that an audit can
         compute both again. It is a map of somebody's life: leave it out of files that you pass on.
         Without it the file holds nothing that was computed from a prior. The counts still reveal
@@ -84,41 +80,16 @@ def save_mechanism(path: str | Path, mechanism: AnyMechanism, prior: Any = None)
     write_whole(path, mechanism_bytes(mechanism, prior), private=True)
 
 
-def mechanism_bytes(mechanism: AnyMechanism, prior: Any = None) -> bytes:
+def mechanism_bytes(mechanism: AnyMechanism | MechanismByTime, prior: Any = None) -> bytes:
     """Return the bytes that `save_mechanism` writes."""
+    check_not_streets(mechanism)
     if isinstance(mechanism, Everywhere):
         return everywhere_bytes(mechanism, prior)
+    if isinstance(mechanism, MechanismByTime):
+        return by_time_bytes(mechanism, prior)
     if not isinstance(mechanism, Mechanism):
         raise InputError(f"a Mechanism is needed, got {type(mechanism).__name__}")
-    weights = None if prior is None else as_prior(prior, len(mechanism.inputs))
-    build = mechanism.build if weights is not None else mechanism.build.without_prior()
-    facts = {
-        "epsilon": mechanism.epsilon,
-        "epsilon_unit": None if mechanism.epsilon is None else mechanism.epsilon_unit,
-        "outputs_are_inputs": mechanism.outputs is mechanism.inputs,
-        "inputs": frame_of(mechanism.inputs),
-        "outputs": frame_of(mechanism.outputs),
-        "build": asdict(build),
-    }
-    return pack(_arrays(mechanism, weights), texts_of(facts, certify(mechanism, weights), VERSION))
-
-
-def _arrays(mechanism: Mechanism, prior: Array | None) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {
-        "counts": mechanism.counts,
-        "inputs": mechanism.inputs.xy,
-        "outputs": mechanism.outputs.xy,
-    }
-    for name, places in (("inputs", mechanism.inputs), ("outputs", mechanism.outputs)):
-        if places.latlon is not None:
-            arrays[f"{name}_latlon"] = places.latlon
-    if mechanism.epsilon is not None and mechanism.limits.metric is not None:
-        arrays["metric"] = mechanism.limits.metric
-    if prior is not None:
-        arrays["prior"] = prior
-        if (proof := mechanism.proof) is not None:
-            arrays |= proof_arrays(proof)
-    return arrays
+    return places_bytes(mechanism, prior)
 
 
 def load_mechanism(path: str | Path, *, key: str | bytes | None = None) -> tuple[Any, Any]:
@@ -126,7 +97,8 @@ def load_mechanism(path: str | Path, *, key: str | bytes | None = None) -> tuple
 
     A file of version 1 holds a `Mechanism` and its prior. A file of version 2 holds an
     `EverywhereMechanism` or a `PlanarLaplaceEverywhere`; its prior has ``xy``, the visited points
-    in km, and their ``weights``.
+    in km, and their ``weights``. A file of version 3 holds a `MechanismByTime` and its
+    `TimeDependentPrior`.
 
     Parameters
     ----------
@@ -164,6 +136,8 @@ def without_prior(content: bytes) -> bytes:
     _check_format(texts)
     facts, claimed = (json.loads(texts[name]) for name in ("mechanism", "certificate"))
     version = texts["version"]
+    if version == VERSION_3:
+        return by_time_without_prior(arrays, facts, claimed)
     second = version == VERSION_2
     kind = EverywhereBuild if second else Build
     facts["build"] = asdict(read_build(facts["build"], kind).without_prior())
@@ -181,29 +155,6 @@ def is_mechanism_file(path: str | Path) -> bool:
     except OSError:
         return False
     return start[8:].startswith(b'{"__metadata__":{"format":"' + FORMAT.encode())
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What a file holds. Its form is checked; its ratios are not, until `mechanism` is called."""
-
-    counts: Counts
-    inputs: Places
-    outputs: Places
-    epsilon: float | None
-    metric: Array | None
-    build: Build
-    prior: Array | None
-    proof: Proof | None
-    claimed: dict[str, Any]
-
-    def mechanism(self) -> Mechanism:
-        """Audit every ratio exactly and return the mechanism."""
-        mix = self.claimed.get("rounding_mix")
-        return Mechanism.of_counts(
-            self.counts, self.inputs, self.outputs, self.epsilon, self.metric, self.build,
-            self.proof, mix if isinstance(mix, float) else 0.0,
-        )  # fmt: skip
 
 
 def read_file(path: str | Path, name: str = "mechanism") -> tuple[Path, bytes]:
@@ -243,7 +194,9 @@ def named(file: Path) -> Iterator[None]:
         raise FormatError(f"{file}: something in it has the wrong type") from None
 
 
-def read_contents(content: bytes, key: str | None = None) -> Contents | EverywhereContents:
+def read_contents(
+    content: bytes, key: str | None = None
+) -> Contents | EverywhereContents | ByTimeContents:
     """Read the bytes of a file: check its digest, its signature and the form of all it holds."""
     arrays, texts = unpack(content)
     check_signature(texts, digest_of(content), key)
@@ -251,61 +204,16 @@ def read_contents(content: bytes, key: str | None = None) -> Contents | Everywhe
     if set(texts) - _HEADER_TEXTS:
         raise FormatError("its header says more than a mechanism's does")
     version = texts.get("version")
-    if version not in (VERSION, VERSION_2):
-        raise FormatError(f"version must be {VERSION} or {VERSION_2}, got {str(version)[:20]!r}")
+    if version not in (VERSION, VERSION_2, VERSION_3):
+        raise FormatError(f"version must be 1, 2 or 3, got {str(version)[:20]!r}")
     facts, claimed = (parse_object(texts[name]) for name in ("mechanism", "certificate"))
     if version == VERSION_2:
         return read_everywhere(arrays, facts, claimed)
-    return _read_first(arrays, facts, claimed)
-
-
-def _read_first(
-    arrays: dict[str, NDArray[Any]], facts: dict[str, Any], claimed: dict[str, Any]
-) -> Contents:
-    """Check the form of all that a file of version 1 holds."""
-    for name, array in arrays.items():
-        if name not in _ARRAYS or array.dtype != np.dtype(f"<{_ARRAYS[name]}"):
-            raise FormatError(f"the array {name[:40]!r} is not one that a mechanism has")
-    if max(arrays["counts"].shape) > MOST_PLACES:
-        raise FormatError(f"a mechanism must have at most {MOST_PLACES:,} places")
-    inputs, outputs = _inputs_and_outputs(arrays, facts)
-    epsilon, prior = facts["epsilon"], None
-    if "prior" in arrays:
-        as_prior(arrays["prior"], len(inputs))
-        prior = readonly(arrays["prior"])  # not normalised: its digest is that of its bytes
-    if "metric" in arrays and epsilon is None:
-        raise FormatError("a metric comes with an epsilon only")
-    return Contents(
-        arrays["counts"], inputs, outputs, epsilon, arrays.get("metric"),
-        read_build(facts["build"], Build), prior,
-        read_proof(arrays, epsilon, len(inputs), len(outputs)), claimed,
-    )  # fmt: skip
+    if version == VERSION_3:
+        return read_by_time(arrays, facts, claimed)
+    return read_between_places(arrays, facts, claimed)
 
 
 def _check_format(texts: dict[str, str]) -> None:
     if texts.get("format") != FORMAT:
         raise FormatError(f'not a mechanism: its header must say "format": "{FORMAT}"')
-
-
-def _inputs_and_outputs(
-    arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
-) -> tuple[Places, Places]:
-    inputs, outputs = (read_places(name, arrays, facts) for name in ("inputs", "outputs"))
-    if not isinstance(facts["outputs_are_inputs"], bool):
-        raise FormatError("a file must say whether outputs are the inputs")
-    if facts["outputs_are_inputs"]:
-        if not _same_places(inputs, outputs):
-            raise FormatError("outputs must be the inputs, as it says they are")
-        outputs = inputs
-    if (inputs.plane is None) != (outputs.plane is None):
-        raise FormatError("inputs and outputs must both lie on the earth, or neither")
-    return inputs, outputs
-
-
-def _same_places(one: Places, other: Places) -> bool:
-    """Tell whether two sets of places have the same plane, cells, km and degrees."""
-    if one.plane != other.plane or one.cell_km != other.cell_km:
-        return False
-    if one.latlon is None or other.latlon is None:
-        return one.latlon is other.latlon and np.array_equal(one.xy, other.xy)
-    return np.array_equal(one.xy, other.xy) and np.array_equal(one.latlon, other.latlon)

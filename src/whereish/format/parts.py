@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -76,6 +77,8 @@ def read_build(facts: dict[str, Any], kind: type[_Build]) -> _Build:
     for name, value in build.items():
         wanted: Any = str if name in _BUILD_TEXTS else int | float
         fits = isinstance(value, wanted) and not isinstance(value, bool)
+        # JSON has no number that is not finite, but 1e999 is read as one.
+        fits = fits and (wanted is str or math.isfinite(value))
         if name != "notes" and value is not None and not fits:
             raise FormatError(f"build.{name} has the wrong type")
     return kind(**build)

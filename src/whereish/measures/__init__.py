@@ -1,5 +1,6 @@
 """JUDGE: quality loss, adversary error, lower bounds, and the independent check of privacy."""
 
+from whereish.measures.accounting import Accounted, accounted_epsilon
 from whereish.measures.adversary import adversary_error, best_remap, conditional_entropy
 from whereish.measures.audit import TOTAL, Counts, Limits, audit_counts, check_rows
 from whereish.measures.bound import Decay, Proof, lower_bound, relative_gap, valid_rows
@@ -12,21 +13,26 @@ from whereish.measures.quality import (
     report_radius,
     worst_case_loss,
 )
+from whereish.measures.road_audit import RoadVerdict, audit_roads
 from whereish.measures.streamed_bound import streamed_bound
 
 __all__ = [
     "TOTAL",
+    "Accounted",
     "Channel",
     "Counts",
     "Decay",
     "LatticeVerdict",
     "Limits",
     "Proof",
+    "RoadVerdict",
     "TightestEpsilon",
     "Verdict",
+    "accounted_epsilon",
     "adversary_error",
     "audit_counts",
     "audit_lattice",
+    "audit_roads",
     "best_remap",
     "check_private",
     "check_rows",

@@ -33,10 +33,10 @@ class Channel(Protocol):
 def checked(mechanism: Channel) -> Channel:
     """Raise InputError unless this is a mechanism: a bare matrix has no places."""
     if not all(hasattr(mechanism, name) for name in ("matrix", "inputs", "outputs")):
-        raise InputError(
-            f"mechanism must be a Mechanism, got {type(mechanism).__name__}: "
-            "wrap a matrix as Mechanism(matrix, inputs, outputs)"
-        )
+        way = "wrap a matrix as Mechanism(matrix, inputs, outputs)"
+        if hasattr(mechanism, "at"):
+            way = "take the mechanism of a time, .at(time)"
+        raise InputError(f"mechanism must be a Mechanism, got {type(mechanism).__name__}: {way}")
     return mechanism
 
 

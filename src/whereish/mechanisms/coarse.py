@@ -46,6 +46,8 @@ class Coarse:
         (o,) the outputs in use.
     columns
         (c, o) the optimal mechanism on the clusters.
+    gap
+        The relative gap of the solve: large if it was ended early.
     """
 
     region: _Integers
@@ -54,6 +56,7 @@ class Coarse:
     prices: Array
     outputs: _Integers
     columns: Array
+    gap: float = 0.0
 
 
 def solve_coarse(
@@ -81,7 +84,9 @@ def solve_coarse(
         if deadline.passed:
             break
         # Time that one region does not use is for the next ones.
-        fair = None if deadline.seconds is None else 2 * deadline.left / (len(parts) - number)
+        fair = None
+        if deadline.seconds is not None:
+            fair = deadline.left * min(1.0, 2 / (len(parts) - number))
         solved = _solve(prior, loss, epsilon, metric, region, weights, clusters, fair)
         if solved is not None:
             found.append(solved)
@@ -182,4 +187,6 @@ def _solve(
     np.add.at(reduced, (y.left, y.output), y.value * np.exp(-epsilon * inside[y.left, y.right]))
     each = reduced.min(axis=1) / np.maximum(masses, 1e-300)
     used = np.flatnonzero(solved.matrix.max(axis=0) > 1e-6)
-    return Coarse(region, chosen, near, prior * each[near], outputs[used], solved.matrix[:, used])
+    return Coarse(
+        region, chosen, near, prior * each[near], outputs[used], solved.matrix[:, used], solved.gap
+    )

@@ -1,8 +1,8 @@
 """Mechanisms for sets of places that are too large for an exact solve, with a lower bound.
 
 Steps: coarser programs (`coarse`), a mechanism from them (`lifted`) or in closed form, whichever
-loses less, and a lower bound from their prices (`price_bound`). Each step is left out if there is
-no time for it.
+loses less, and a lower bound from their prices (`price_bound`). Each step is made smaller if there
+is less time: fewer clusters, no mechanism from them, a less thorough proof.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from whereish.mechanisms.build import Build
 from whereish.mechanisms.coarse import Coarse, solve_coarse
 from whereish.mechanisms.lifted import lifted_matrix
 from whereish.mechanisms.mechanism import Mechanism, repair_and_check
-from whereish.mechanisms.price_bound import Problem, first_prices, improved, pass_seconds, proofs
+from whereish.mechanisms.price_bound import (
+    EFFORTS,
+    Problem,
+    first_prices,
+    improved,
+    pass_seconds,
+    proofs,
+)
 from whereish.places import Array, Places
 from whereish.solvers import Progress as SolverProgress
 from whereish.solvers import estimate
@@ -29,15 +36,22 @@ from whereish.solvers.estimates import estimate_closed_form
 
 Progress = Callable[[int, int], object]
 
-_SIZES = (400, 300, 250, 200, 150, 100, 60)  # clusters of the program for all places
+_SIZES = (500, 400, 350, 300, 250, 200, 150, 100, 60)  # clusters of the program for all places
 _REGION_CLUSTERS = 150
-_WHOLE_SHARE = 0.4  # of the time, for the program of all places
-_REGIONS_SHARE = 0.6  # of the time that the proof leaves, for those of regions
+_WHOLE_SHARE = 0.3  # of the time, for the program of all places
+_COARSE_S = 0.5  # of the estimated time of a solve, which is for a smaller gap
+_CLUSTERING_S = 7e-8  # seconds to choose clusters, times the square of the number of places
+_LIFT_SHARE = 0.45  # of the time left, for a mechanism from its optimum
+_REGIONS_SHARE = 0.4  # of the time that the proof leaves, for those of regions
 _FORM_SHARE = 0.3  # of the time left, for a closed form that may lose less
-_SAFE = 1.5  # a pass may take this many times its estimate
+_FORM_S = 0.2  # of its estimated time, which is for a busy machine
+_SAFE = 1.25  # a pass may take this many times its estimate
 _MOST_REGIONS = 40
+_LARGEST_GAP = 0.1  # of a coarser program that is preferred to the smallest one
 # Regions are worth it if clusters are larger than this, in units of 1 / eps, on average.
-_COARSE_FROM = 0.1
+_COARSE_FROM = 0.04
+# Above this, the optimum of the clusters says little about a mechanism: a closed form loses less.
+_TOO_COARSE = 1.0
 # A proof with more multipliers, or for more pairs of places and outputs, is not kept.
 _KEPT_ROWS, _KEPT_PAIRS = 5_000_000, 10_000_000
 
@@ -49,12 +63,36 @@ def allowed_seconds(n: int, time_limit_s: float | None) -> float:
     return float(BOUND_S * max(1.0, n / BOUND_PLACES) ** BOUND_POWER)
 
 
-def whole_program(problem: Problem, seconds: float) -> Coarse | None:
-    """Solve one coarser program for all places, as large as the time allows."""
-    allowed = seconds * _WHOLE_SHARE
-    clusters = next((c for c in _SIZES if estimate(c, c, 0).seconds <= allowed), _SIZES[-1])
-    found = solve_coarse(*_parts(problem), 1, clusters, Deadline(allowed))
-    return found[0] if found else None
+def whole_program(problem: Problem, seconds: float) -> tuple[Coarse | None, float]:
+    """Solve one coarser program for all places, as large as the time allows.
+
+    The smallest one comes first. It tells how fast the machine is now, and it is there if there is
+    no time for a larger one. Also returns how many times longer than expected it took.
+    """
+    deadline = Deadline(seconds * _WHOLE_SHARE)
+    clustering = _CLUSTERING_S * len(problem.prior) ** 2
+
+    def expected(clusters: int) -> float:
+        return clustering + _COARSE_S * estimate(clusters, clusters, 0).seconds
+
+    smallest = min(_SIZES)
+    start = time.perf_counter()
+    # There is no bound without it, and it is small.
+    first = solve_coarse(*_parts(problem), 1, smallest, Deadline())
+    slow = max(1.0, (time.perf_counter() - start) / expected(smallest))
+    clusters = next((c for c in _SIZES if slow * expected(c) <= deadline.left), smallest)
+    if clusters > smallest and len(problem.prior) > smallest:
+        found = solve_coarse(*_parts(problem), 1, clusters, deadline)
+        # A solve that was ended early may have prices that are worse than coarse ones.
+        if found and (not first or found[0].gap < _LARGEST_GAP):
+            return found[0], slow
+    return (first[0] if first else None), slow
+
+
+def _coarseness(problem: Problem, whole: Coarse) -> float:
+    """Return the expected distance of a place to the medoid of its cluster, in units of 1 / eps."""
+    away = problem.metric[np.arange(len(problem.prior)), whole.medoids[whole.cluster]]
+    return float(problem.epsilon * (problem.prior @ away))
 
 
 def region_programs(
@@ -62,8 +100,7 @@ def region_programs(
 ) -> list[Coarse]:
     """Solve coarser programs for regions, if the clusters of the whole are large, and in time."""
     n = len(problem.prior)
-    away = problem.metric[np.arange(n), whole.medoids[whole.cluster]]
-    if problem.epsilon * float(problem.prior @ away) < _COARSE_FROM:
+    if _coarseness(problem, whole) < _COARSE_FROM:
         return []
     each = estimate(_REGION_CLUSTERS, _REGION_CLUSTERS, 0).seconds
     regions = int(min(_MOST_REGIONS, n // _REGION_CLUSTERS, seconds / each))
@@ -88,27 +125,35 @@ class PriceBound:
 
 def price_bound(
     problem: Problem, whole: Coarse, deadline: Deadline, progress: Progress | None = None
-) -> PriceBound | None:
-    """Bound the loss of every private mechanism; None if there is no time for it."""
+) -> PriceBound:
+    """Bound the loss of every private mechanism.
+
+    Where a thorough proof would be late, a less thorough one is made. The least thorough one is
+    made at any rate: it takes a small part of the time of the mechanism itself.
+    """
     decay = problem.decay()
     prices = first_prices([whole])
-    pass_s, proof_s = pass_seconds(problem, prices, decay)
-    if deadline.left < proof_s:
-        return None
+    effort, pass_s, proof_s = EFFORTS[-1], 0.0, 0.0
+    if not deadline.passed:
+        for effort in EFFORTS:
+            pass_s, proof_s = pass_seconds(problem, prices, decay, effort)
+            if deadline.left > _SAFE * proof_s:
+                break
     coarse = [whole]
-    spare = deadline.left - _SAFE * (pass_s + proof_s)
+    spare = deadline.left - _SAFE * (2 * pass_s + proof_s)
     if spare > 0:
         coarse += region_programs(problem, whole, spare * _REGIONS_SHARE, progress)
         prices = first_prices(coarse)
-    if deadline.left > pass_s + proof_s:
-        prices = improved(problem, prices, decay, progress)
+    if deadline.left > pass_s + proof_s or effort == EFFORTS[-1]:
+        ready = deadline.earlier(_SAFE * proof_s)
+        prices = improved(problem, prices, decay, progress, ready, effort)
     kept: list[Proof] = []
     n, m = problem.loss.shape
     count = 0
 
     def parts() -> Iterator[Proof]:
         nonlocal count
-        for part in proofs(problem, prices, decay):
+        for part in proofs(problem, prices, decay, effort, deadline):
             count += len(part.value)
             if n * m <= _KEPT_PAIRS and count <= _KEPT_ROWS:
                 kept.append(part)
@@ -136,11 +181,11 @@ def with_bound(
     deadline: Deadline,
     progress: Progress | None = None,
 ) -> Mechanism:
-    """Return a mechanism with a lower bound from prices and its gap, if there is time for it."""
-    found = None if whole is None else price_bound(problem, whole, deadline, progress)
-    if found is None:
+    """Return a mechanism with a lower bound from prices and its gap."""
+    if whole is None:
         notes = (*mechanism.build.notes, "there was no time for a lower bound")
         return mechanism.with_metadata(replace(mechanism.build, notes=notes))
+    found = price_bound(problem, whole, deadline, progress)
     note = f"the lower bound is from the prices of {found.programs} coarser programs"
     if found.proof is None:
         note += f"; its proof of {found.multipliers:,} multipliers was checked and is not kept"
@@ -183,15 +228,16 @@ def large_mechanism(
             progress(SolverProgress(steps, silent, 0.0, 1.0, m, 0))
 
     deadline = Deadline(allowed_seconds(n, time_limit_s))
-    form_s = estimate_closed_form(n, m).seconds
     found = None
     if not lift:
         found = closed()
         if time_limit_s is None:
             deadline = Deadline(allowed_seconds(n, None))
-    whole = whole_program(problem, deadline.left) if deadline.left > 0 else None
-    if lift and whole is not None:
-        found = _lifted(inputs, targets, problem, whole, tell)
+    whole, slow = whole_program(problem, max(deadline.left, 0.0))
+    if lift and whole is not None and _coarseness(problem, whole) < _TOO_COARSE:
+        until = Deadline(_LIFT_SHARE * deadline.left)
+        found = _lifted(inputs, targets, problem, whole, tell, until)
+    form_s = slow * _FORM_S * estimate_closed_form(n, m).seconds
     if found is None or (lift and form_s < _FORM_SHARE * deadline.left):
         other = closed()
         if found is None or _loss(other, problem) <= _loss(found, problem):
@@ -208,11 +254,13 @@ def _loss(mechanism: Mechanism, problem: Problem) -> float:
 
 def _lifted(
     inputs: Places, targets: Places, problem: Problem, whole: Coarse,
-    progress: Progress | None,
+    progress: Progress | None, deadline: Deadline,
 ) -> Mechanism | None:  # fmt: skip
     matrix = lifted_matrix(
-        problem.prior, problem.loss, problem.epsilon, problem.metric, whole, progress
+        problem.prior, problem.loss, problem.epsilon, problem.metric, whole, progress, deadline
     )
+    if matrix is None:
+        return None
     note = f"extended from the optimum of {len(whole.medoids)} clusters of places"
     try:
         return repair_and_check(

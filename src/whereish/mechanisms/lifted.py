@@ -9,11 +9,13 @@ private up to rounding; the usual repair and check follow.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
 
 from whereish.compiled import address, for_rows, library
+from whereish.deadline import Deadline
 from whereish.mechanisms.coarse import Coarse
 from whereish.parallel import parallel_for
 from whereish.places import Array
@@ -21,7 +23,8 @@ from whereish.places import Array
 _NEIGHBOURS = 80
 # The weights of places are powers of their probability: at the end all places weigh the same.
 _SCHEDULE = ((1.0, 40), (0.5, 30), (0.25, 30), (0.0, 400))
-_LIFTS = 4
+_ROUNDS = 200  # that the steps take together, about
+_LIFTS, _FEWEST_LIFTS = 12, 4  # the latter if it is late
 _FLOOR = 1e-12  # no probability of a coarser optimum is below
 _LESS = 1e-3  # the share of epsilon that is left for the last division by the sums
 
@@ -33,12 +36,17 @@ def lifted_matrix(
     metric: Array,
     coarse: Coarse,
     progress: Callable[[int, int], object] | None = None,
-) -> Array:
-    """Return a matrix that is private up to rounding, over all outputs."""
+    deadline: Deadline | None = None,
+) -> Array | None:
+    """Return a matrix that is private up to rounding, over all outputs; None if it is late."""
     exponents = epsilon * (1 - _LESS) * metric
-    logs = _relaxed(np.log(_extended(epsilon, metric, coarse)), prior, exponents, progress)
+    start = np.log(_extended(epsilon, metric, coarse))
+    until = deadline or Deadline()
+    logs = _relaxed(start, prior, exponents, progress, until)
+    if logs is None:
+        return None
     np.exp(np.negative(exponents, out=exponents), out=exponents)  # now the decay
-    rows = _all_pairs(np.exp(logs), exponents)
+    rows = _all_pairs(np.exp(logs), exponents, epsilon * _LESS, metric, until)
     del exponents
     to = ((prior[:, None] * rows).T @ loss).argmin(axis=1)
     matrix = np.zeros(loss.shape)
@@ -58,23 +66,33 @@ def _extended(epsilon: float, metric: Array, coarse: Coarse) -> Array:
     return np.maximum(columns, np.finfo(float).tiny)
 
 
-def _all_pairs(rows: Array, decay: Array) -> Array:
+def _all_pairs(rows: Array, decay: Array, left: float, metric: Array, deadline: Deadline) -> Array:
     """Make all pairs private, also those of places that are no neighbours, and divide by the sums.
 
     Columns are lifted to the smallest private ones above. The sums then differ a little, and the
-    division breaks a few ratios again, less each time.
+    division breaks a few ratios again, less each time. It ends once the division costs no more
+    than what is ``left`` of epsilon for it.
     """
-    for _ in range(_LIFTS):
+    for number in range(_LIFTS):
         rows /= rows.sum(axis=1, keepdims=True)
         above = np.empty_like(rows)
         for_rows("wi_lift", *rows.shape, rows, decay, above)
         rows = above
+        sums = np.log(rows.sum(axis=1))
+        if number + 1 >= _FEWEST_LIFTS and deadline.passed:
+            break
+        if all((np.abs(sums - sums[x]) <= left * row).all() for x, row in enumerate(metric)):
+            break
     return np.asarray(rows / rows.sum(axis=1, keepdims=True))
 
 
 def _relaxed(
-    logs: Array, prior: Array, exponents: Array, progress: Callable[[int, int], object] | None
-) -> Array:
+    logs: Array,
+    prior: Array,
+    exponents: Array,
+    progress: Callable[[int, int], object] | None,
+    deadline: Deadline,
+) -> Array | None:
     n, m = logs.shape
     count = min(_NEIGHBOURS, n - 1)
     other = np.empty((n, count), np.int32)
@@ -85,13 +103,17 @@ def _relaxed(
         other[x], exponent[x] = near, row[near]
     core = library()
     steps = sum(rounds for _, rounds in _SCHEDULE)
-    done = 0
+    done, begun = 0, time.perf_counter()
     for power, rounds in _SCHEDULE:
         weights = np.maximum(prior, 1e-12 * prior.max()) ** power
         share = np.ascontiguousarray(weights[other] / (weights[other] + weights[:, None]))
         for _ in range(rounds):
             if progress is not None and done % 10 == 0:
                 progress(done, steps)
+            if done >= 5 and done % 5 == 0:
+                needed = (time.perf_counter() - begun) / done * max(_ROUNDS - done, 0)
+                if deadline.left < needed:
+                    return None
             done += 1
             sums = np.log(np.exp(logs).sum(axis=1, keepdims=True))
             if power == 0.0 and (np.abs(sums[other, 0] - sums) <= _LESS / 2 * exponent).all():

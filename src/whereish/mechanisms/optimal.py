@@ -90,7 +90,7 @@ def optimal(
         the estimated time and memory are within the limits (without a time limit: two minutes),
         otherwise the closed form; from 500 places on, the better of it and an extension of the
         optimum of fewer places. From 500 places on, both have a lower bound and a gap (see
-        docs/proofs/price-bound.md), if there is time. ``build.notes`` gives the reason.
+        docs/proofs/price-bound.md). ``build.notes`` gives the reason.
     tolerance
         The relative gap to the optimum at which the search ends.
     time_limit_s

@@ -110,7 +110,7 @@ def how_far(
     For a closed form, or any other mechanism with an epsilon: ``build.lower_bound_km`` is a lower
     bound on the loss of every mechanism with the same privacy under this prior, and ``build.gap``
     the relative gap to it. The bound is computed by partition (see docs/theory/solver.md); from 500
-    places on from prices (see docs/proofs/price-bound.md), if there is time for that.
+    places on from prices (see docs/proofs/price-bound.md).
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def how_far(
         problem = Problem(weights, loss, mechanism.epsilon, mechanism.privacy_metric)
         seconds = allowed_seconds(len(weights), time_limit_s)
         deadline = Deadline(seconds)
-        whole = whole_program(problem, seconds)
+        whole, _ = whole_program(problem, seconds)
         found = with_bound(mechanism, problem, whole, deadline, progress)
         if found.build.lower_bound_km is not None:
             return found

@@ -3,8 +3,10 @@
 A price b(x) for each place bounds the loss by the sum of b, if for every output z some y >= 0 has
 A'y <= c_z - b, where c_z(x) = prior(x) d_Q(x, z): weak duality. The prices come from coarser
 programs. For each output, flows from places with c_z > b cover the places with c_z < b, at a loss
-exp(-eps d): a transport problem. What stays uncovered is taken off the prices. The flows are the
-multipliers of the proof; `measures.streamed_bound` computes the bound from them.
+exp(-eps d): a transport problem. What stays uncovered is taken off the prices. Then all prices are
+raised a little, and what is not covered now is taken off again: the sum grows, because what one
+place loses is less than what the others gain. The flows are the multipliers of the proof;
+`measures.streamed_bound` computes the bound from them.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whereish.compiled import address, library
+from whereish.deadline import Deadline
 from whereish.errors import SolveError
 from whereish.measures import Proof, streamed_bound
 from whereish.mechanisms.coarse import Coarse
@@ -26,13 +29,37 @@ from whereish.places import Array
 
 _TOLERANCE = 1e-5  # the share of the need of an output that may stay uncovered
 _SAMPLE = 32  # outputs whose time is measured
-_LOWER = 0.97  # for that, prices are made about as low as `improved` makes them
 _FLOWS = 20_000  # of an output, at first: if there are more, they are computed again
 _AT_ONCE = 32  # outputs in a call of the core
-_SMALLEST_DECAY = np.exp(-4.5)  # farther flows are left out
-_STEP = 0.5  # the share of what is uncovered that is taken off the prices
-_ROUNDS, _LAST_ROUNDS = 30, 60  # of the transport problem, in a trial and in the proof
+_STEP = 0.5  # the share of what is uncovered that is taken off the prices for another pass
 _CUT = 1e-5  # smaller shares of a supply are dropped
+_PASSES = 60  # over all outputs, at most
+_RAISE = 0.2  # prices are raised by this share at first, ...
+_BOLDER, _SHYER = 1.2, 0.4  # ... and by more after a success, by less after a failure
+_LEAST_RAISE = 1e-3  # the end
+_GAIN = 1e-4  # a relative gain of the bound below this counts as none
+_LEAST_ROUNDS = 4  # where a proof is late
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How thoroughly transport problems are solved.
+
+    Attributes
+    ----------
+    rounds, trial_rounds
+        Rounds of bids, in a proof and in a pass that only looks for prices.
+    smallest_decay
+        Flows over distances with a smaller exp(-eps d) are left out.
+    """
+
+    rounds: int
+    trial_rounds: int
+    smallest_decay: float
+
+
+# With the least effort a proof takes about a tenth of the time of a full one.
+EFFORTS = (Effort(60, 30, np.exp(-4.5)), Effort(24, 12, np.exp(-3.0)), Effort(8, 6, np.exp(-2.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,43 +95,93 @@ def improved(
     problem: Problem,
     prices: Array,
     decay: NDArray[np.float32],
+    progress: Callable[[int, int], object] | None = None,
+    deadline: Deadline | None = None,
+    effort: Effort = EFFORTS[0],
+) -> Array:
+    """Return prices that are covered for nearly all outputs; the more time, the larger their sum.
+
+    A pass over all outputs tells what is missing at each place for the worst output. Prices less
+    that are covered. The next pass starts with half of it taken off: a lower price helps all
+    outputs, so half is enough for most places. After two passes, the best covered prices are
+    raised, with the last move added once more, and projected again. One pass is always made.
+    """
+    until = deadline or Deadline()
+    best, total = prices, -np.inf
+    move, raised, trial = np.zeros_like(prices), _RAISE, prices
+    longest, idle, passes = 0.0, 0, 0
+    while passes < _PASSES and idle < 3 and raised > _LEAST_RAISE:
+        found, found_total = trial, -np.inf
+        for _ in range(2):
+            if passes and until.left < longest:
+                # After a single pass the proof itself does what a second one would.
+                return trial if passes == 1 else best if total >= found_total else found
+            begun = time.perf_counter()
+            missing = _residual(problem, trial, decay, effort, progress)
+            longest, passes = max(longest, time.perf_counter() - begun), passes + 1
+            covered = trial + missing
+            if covered.sum() > found_total:
+                found, found_total = covered, float(covered.sum())
+            trial = trial + np.where(missing < 0, _STEP * missing, missing)
+        idle = idle + 1 if found_total <= total * (1 + _GAIN) else 0
+        if found_total > total:
+            move = np.zeros_like(prices) if total == -np.inf else found - best
+            best, total = found, found_total
+            raised *= _BOLDER
+        else:
+            move, raised = np.zeros_like(prices), raised * _SHYER
+        trial = (best + move) * (1 + raised)
+    return best
+
+
+def _residual(
+    problem: Problem,
+    prices: Array,
+    decay: NDArray[np.float32],
+    effort: Effort,
     progress: Callable[[int, int], object] | None,
 ) -> Array:
-    """Lower prices where they are not covered, by half of what is missing for the worst output.
-
-    Half is enough for most: a lower price helps all outputs, and the rest of what is missing is
-    taken off in the bound.
-    """
+    """Return what is left at each place for the worst output; below 0 if a price is too high."""
     residual = np.full(len(prices), np.inf)
     calls = -(-problem.loss.shape[1] // _AT_ONCE)
-    parts = _covered(problem, prices, decay, _ROUNDS, _TOLERANCE, _CUT, flows=False)
+    parts = _covered(problem, prices, decay, effort.trial_rounds, effort, flows=False)
     for number, (part, _) in enumerate(parts):
         if progress is not None:
             progress(number, calls)
         residual = np.minimum(residual, part)
-    return prices + np.where(residual < 0, _STEP * residual, residual)
+    return residual
 
 
 def pass_seconds(
-    problem: Problem, prices: Array, decay: NDArray[np.float32]
+    problem: Problem, prices: Array, decay: NDArray[np.float32], effort: Effort = EFFORTS[0]
 ) -> tuple[float, float]:
-    """Estimate the seconds of `improved` and of a proof with its check, from a few outputs."""
+    """Estimate the seconds of a pass and of a proof with its check, from a few outputs."""
     m = problem.loss.shape[1]
     some = np.linspace(0, m - 1, min(m, _SAMPLE)).astype(np.int64)
     sample = Problem(problem.prior, problem.loss[:, some], problem.epsilon, problem.metric)
     start = time.perf_counter()
-    improved(sample, prices, decay, None)
+    missing = _residual(sample, prices, decay, effort, None)
     middle = time.perf_counter()
-    lower = _LOWER * prices
-    streamed_bound(proofs(sample, lower, decay), sample.prior, sample.loss, sample.metric)
+    # A proof is of covered prices, which takes much less time than one of prices that are too high.
+    rows = proofs(sample, prices + np.minimum(missing, 0.0), decay, effort)
+    streamed_bound(rows, sample.prior, sample.loss, sample.metric)
     # The sample is one call of the core, on one core.
     share = m / len(some) / cores()
     return (middle - start) * share, (time.perf_counter() - middle) * share
 
 
-def proofs(problem: Problem, prices: Array, decay: NDArray[np.float32]) -> Iterator[Proof]:
-    """Yield the multipliers that prove prices, for a few outputs at a time, in order."""
-    parts = _covered(problem, prices, decay, _LAST_ROUNDS, _TOLERANCE, _CUT, flows=True)
+def proofs(
+    problem: Problem,
+    prices: Array,
+    decay: NDArray[np.float32],
+    effort: Effort = EFFORTS[0],
+    deadline: Deadline | None = None,
+) -> Iterator[Proof]:
+    """Yield the multipliers that prove prices, for a few outputs at a time, in order.
+
+    Outputs get fewer rounds while the proof is late for its deadline.
+    """
+    parts = _covered(problem, prices, decay, effort.rounds, effort, deadline, flows=True)
     yield from (proof for _, proof in parts)
 
 
@@ -113,8 +190,8 @@ def _covered(
     prices: Array,
     decay: NDArray[np.float32],
     rounds: int,
-    tolerance: float,
-    cut: float,
+    effort: Effort,
+    deadline: Deadline | None = None,
     *,
     flows: bool,
 ) -> Iterator[tuple[Array, Proof]]:
@@ -122,19 +199,29 @@ def _covered(
     n, m = problem.loss.shape
     core = library()
     most = _FLOWS  # flows of an output so far
+    begun, until = time.perf_counter(), deadline or Deadline()
+
+    def rounds_for(first: int) -> int:
+        """Return how many rounds there is time for, at the speed so far."""
+        if first < 4 * _AT_ONCE:
+            return rounds
+        needed = (time.perf_counter() - begun) / first * (m - first)
+        share = max(until.left, 0.0) / needed
+        return rounds if share >= 1 else max(_LEAST_ROUNDS, int(rounds * share))
 
     def cover(first: int) -> tuple[Array, Proof]:
         some = slice(first, min(first + _AT_ONCE, m))
         cost = problem.cost(some)
         nonlocal most
         count = most * len(cost) if flows else 0
+        turns = rounds_for(first)
         while True:
             residual, uncovered = np.full(n, np.inf), np.empty(len(cost))
             rows = [np.empty(count, np.int32) for _ in range(3)]
             value = np.empty(count)
             found = core.wi_cover(
                 len(cost), n, address(cost, "f8"), address(prices, "f8"), address(decay, "f4"),
-                _SMALLEST_DECAY, rounds, tolerance, cut, address(residual, "f8"),
+                effort.smallest_decay, turns, _TOLERANCE, _CUT, address(residual, "f8"),
                 address(uncovered, "f8"), count, *(address(row, "i4") for row in rows),
                 address(value, "f8"),
             )  # fmt: skip

@@ -2,13 +2,15 @@
 
 One line at the end of this file, or one call of `register_mechanism`, adds a mechanism. It then
 has a name in ``--method`` and in the JSON field ``method``, stands in the HTTP schema and is a row
-of `whereish compare`.
+of `whereish compare`. A mechanism for all points (``for_points``) is a row of `compare` only;
+``everywhere/registry.py`` registers those of this library.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from whereish.errors import InputError
 from whereish.limits import DILATION, MEMORY_GB, TOLERANCE
@@ -43,6 +45,7 @@ class Request:
     announce: Callable[[Plan], object] | None = None
     progress: Callable[[Progress], object] | None = None
     cluster: str | None = None
+    vertices: int | None = None  # of the lattice of a mechanism for all points; None: the default
 
     @property
     def level(self) -> float:
@@ -60,6 +63,7 @@ class Request:
 
 
 Constructor = Callable[[Request], Mechanism]
+PointConstructor = Callable[[Request], Any]  # of a mechanism of `whereish.everywhere`
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Entry:
     remaps: bool = False  # whether a comparison shows it after the best remap as well
     uses_solver: bool = False  # so that dilation, solver and tolerance matter
     refuses: tuple[str, ...] = ()  # fields of a description that it cannot follow
+    for_points: PointConstructor | None = None  # if it is private between any two points
 
     @property
     def is_planned(self) -> bool:
@@ -96,12 +101,14 @@ def register_mechanism(
     remaps: bool = False,
     uses_solver: bool = False,
     refuses: tuple[str, ...] = (),
+    for_points: PointConstructor | None = None,
 ) -> Entry:
     """Add a mechanism to the registry. See `Entry`; the title is the name if not given."""
     shown = name if title == "" else title
     MECHANISMS[name] = Entry(
-        name, about, for_epsilon, for_loss, shown, needs_prior, remaps, uses_solver, refuses
-    )
+        name, about, for_epsilon, for_loss, shown, needs_prior, remaps, uses_solver, refuses,
+        for_points,
+    )  # fmt: skip
     return MECHANISMS[name]
 
 

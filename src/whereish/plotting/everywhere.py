@@ -9,8 +9,10 @@ import numpy as np
 
 from whereish.errors import InputError
 from whereish.everywhere import Everywhere, EverywhereMechanism, Visits, loss_of
+from whereish.maps import MapFile
 from whereish.places import Array
 from whereish.plotting import pictures
+from whereish.plotting.ground import draw_ground
 from whereish.units import km
 
 _INK, _ACCENT, _LINE = "#22303c", "#c8102e", "#9fb4c0"
@@ -18,7 +20,11 @@ _ARROWS = 12  # on an axis
 
 
 def draw_everywhere(
-    mechanism: Everywhere, visits: Visits | None, path: str | Path, place: int | None = None
+    mechanism: Everywhere,
+    visits: Visits | None,
+    path: str | Path,
+    place: int | None = None,
+    background: MapFile | None = None,
 ) -> None:
     """Draw the lattice with its outputs, the reports from one point, and the mean report of many.
 
@@ -29,10 +35,14 @@ def draw_everywhere(
     place
         The number of the vertex to draw reports from; by default the visited point with the largest
         weight, or the middle of the lattice.
+    background
+        A map file of ``whereish map`` to draw under it.
     """
     point, name = _point(mechanism, visits, place)
     low, high = _frame(mechanism, visits)
     figure, axes = pictures.panels_between(low, high, 3, path)
+    for axis in axes:
+        draw_ground(axis, background, mechanism.outputs.plane)
     _draw_lattice(axes[0], mechanism, visits)
     _draw_reports(axes[1], mechanism, point, name, visits)
     _draw_arrows(axes[2], mechanism, low, high)

@@ -11,9 +11,11 @@ import numpy as np
 
 from whereish.errors import InputError
 from whereish.files import check_writable, write_whole
+from whereish.maps import MapFile
 from whereish.measures import quality_loss
 from whereish.mechanisms import Mechanism
 from whereish.places import Array, LocalPlane
+from whereish.plotting.ground import draw_ground
 from whereish.profiles import Profile
 from whereish.programs import Spanner
 from whereish.units import km
@@ -35,10 +37,17 @@ def picture_kind(path: str | Path) -> str:
     return kind
 
 
-def draw_profile(profile: Profile, path: str | Path, spanner: Spanner | None = None) -> None:
-    """Draw the prior and, if there is one, a spanner beside it."""
-    figure, axes = _panels(profile, 1 if spanner is None else 2, path)
-    _draw_prior(axes[0], profile)
+def draw_profile(
+    profile: Profile,
+    path: str | Path,
+    spanner: Spanner | None = None,
+    background: MapFile | None = None,
+) -> None:
+    """Draw the prior and, if there is one, a spanner beside it; a map file under both."""
+    figure, axes = _panels(profile, 1 if spanner is None else 2, path, background)
+    for axis in axes:
+        draw_ground(axis, background, profile.places.plane)
+    _draw_prior(axes[0], profile, background is not None)
     if spanner is not None:
         _draw_spanner(axes[1], profile, spanner)
     finish(figure, path)
@@ -51,6 +60,7 @@ def draw_mechanism(
     place: int | None = None,
     spanner: Spanner | None = None,
     prior_known: bool = True,
+    background: MapFile | None = None,
 ) -> None:
     """Draw the prior, the spanner if there is one, and the distribution of reports of one place.
 
@@ -60,18 +70,22 @@ def draw_mechanism(
         The index of the place; by default the most likely one.
     prior_known
         Whether to draw the prior.
+    background
+        A map file of ``whereish map`` to draw under it.
     """
     count = len(mechanism.inputs)
     chosen = int(np.argmax(profile.prior)) if place is None else place
     if not 0 <= chosen < count:
         raise InputError(f"place must be from 0 to {count - 1}, got {chosen}")
     panels = 1 + (spanner is not None) + prior_known
-    figure, axes = _panels(profile, panels, path)
+    figure, axes = _panels(profile, panels, path, background)
+    for axis in axes:
+        draw_ground(axis, background, profile.places.plane)
     if prior_known:
-        _draw_prior(axes[0], profile)
+        _draw_prior(axes[0], profile, background is not None)
     if spanner is not None:
         _draw_spanner(axes[-2], profile, spanner)
-    _draw_reports(axes[-1], profile, mechanism, chosen, prior_known)
+    _draw_reports(axes[-1], profile, mechanism, chosen, prior_known, background is not None)
     finish(figure, path)
 
 
@@ -94,8 +108,8 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
     finish(figure, path)
 
 
-def _draw_prior(axis: Any, profile: Profile) -> None:
-    _draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability")
+def _draw_prior(axis: Any, profile: Profile, see_through: bool) -> None:
+    _draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability", see_through)
     titled(axis, "Where the person is: the prior")
 
 
@@ -117,11 +131,16 @@ def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
 
 
 def _draw_reports(
-    axis: Any, profile: Profile, mechanism: Mechanism, place: int, prior_known: bool
+    axis: Any,
+    profile: Profile,
+    mechanism: Mechanism,
+    place: int,
+    prior_known: bool,
+    see_through: bool,
 ) -> None:
     reports = mechanism.matrix[place]
     outputs = Profile(mechanism.outputs, reports, backdrop=profile.backdrop)
-    _draw_values(axis, outputs, reports, _REPORT_MAP, "chance of this report")
+    _draw_values(axis, outputs, reports, _REPORT_MAP, "chance of this report", see_through)
     x, y = mechanism.inputs.xy[place]
     axis.scatter([x], [y], s=190, marker="*", color=_ACCENT, edgecolor="white", zorder=6)
     title = f"Where the starred place (number {place}) is reported to"
@@ -131,8 +150,10 @@ def _draw_reports(
     titled(axis, title)
 
 
-def _draw_values(axis: Any, profile: Profile, values: Array, colours: str, label: str) -> None:
-    """Colour the cells, regions or discs of places by value."""
+def _draw_values(
+    axis: Any, profile: Profile, values: Array, colours: str, label: str, see_through: bool
+) -> None:
+    """Colour the cells, regions or discs of places by value; over a map, small values are clear."""
     import matplotlib as mpl
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import PathPatch, Rectangle
@@ -160,6 +181,8 @@ def _draw_values(axis: Any, profile: Profile, values: Array, colours: str, label
             zorder=2,
         )  # fmt: skip
         cells.set_array(np.asarray(colour_of))
+        if see_through:
+            cells.set_alpha([0.2 + 0.55 * float(np.sqrt(value / top)) for value in colour_of])
         drawn: Any = axis.add_collection(cells)
     else:
         size = 30 + 500 * np.sqrt(values / top)
@@ -168,7 +191,8 @@ def _draw_values(axis: Any, profile: Profile, values: Array, colours: str, label
             linewidth=0.4, alpha=0.85, zorder=2,
         )  # fmt: skip
     percent = FuncFormatter(lambda value, _: f"{100 * value:.3g}%")
-    bar = axis.figure.colorbar(drawn, ax=axis, shrink=0.7, pad=0.02, format=percent)
+    scale_of = mpl.cm.ScalarMappable(scale, colours) if see_through else drawn
+    bar = axis.figure.colorbar(scale_of, ax=axis, shrink=0.7, pad=0.02, format=percent)
     bar.set_label(label, color=_INK, fontsize=9)
     bar.ax.tick_params(labelsize=8, colors=_INK)
     bar.outline.set_visible(False)
@@ -206,8 +230,8 @@ def _outlines(region: Any, plane: LocalPlane) -> list[Any]:
     ]
 
 
-def _frame(profile: Profile) -> tuple[Array, Array]:
-    """Return two corners of the area that a picture shows, with a margin."""
+def _frame(profile: Profile, wide: bool) -> tuple[Array, Array]:
+    """Return two corners of the area that a picture shows, with a margin: a wide one for a map."""
     places = profile.places
     points = [places.xy]
     if profile.regions is not None and places.plane is not None:
@@ -218,11 +242,15 @@ def _frame(profile: Profile) -> tuple[Array, Array]:
     room = np.full(2, 0.08 * max(float((high - low).max()), 1e-3))
     if places.cell_km is not None:
         room = np.array(places.cell_km) / 2
+    if wide:
+        room = room + 0.1 * float((high - low).max())
     return low - room, high + room
 
 
-def _panels(profile: Profile, panels: int, path: str | Path) -> tuple[Any, list[Any]]:
-    return panels_between(*_frame(profile), panels, path)
+def _panels(
+    profile: Profile, panels: int, path: str | Path, background: MapFile | None
+) -> tuple[Any, list[Any]]:
+    return panels_between(*_frame(profile, background is not None), panels, path)
 
 
 def panels_between(low: Array, high: Array, panels: int, path: str | Path) -> tuple[Any, list[Any]]:

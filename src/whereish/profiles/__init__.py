@@ -13,7 +13,14 @@ from whereish.profiles.cohorts import (
 )
 from whereish.profiles.defaults import PLACES, RADIUS_KM
 from whereish.profiles.embedded_city import embedded_city
+from whereish.profiles.group_points import group_points, own_middles
 from whereish.profiles.known_places import KnownPlaces, regions_of
+from whereish.profiles.movement import (
+    MovementModel,
+    count_movement,
+    load_movement,
+    save_movement,
+)
 from whereish.profiles.people import People, Person
 from whereish.profiles.personal import (
     PersonalProfile,
@@ -43,6 +50,7 @@ from whereish.profiles.regions import (
 )
 from whereish.profiles.synthetic_city import SyntheticCity
 from whereish.profiles.tables import read_profile
+from whereish.profiles.time_prior import TimeDependentPrior, prior_by_time
 from whereish.profiles.visits import (
     ALL_DAY,
     COUNTS,
@@ -62,12 +70,15 @@ from whereish.profiles.writing import (
 
 __all__ = [
     "ALL_DAY", "COUNTS", "ELSEWHERE", "PAPER_CELL_KM", "PERIODS", "PLACES", "RADIUS_KM", "Backdrop",
-    "Cohort", "DegreeTiles", "Districts", "H3Cells", "KnownPlaces", "People", "Person",
-    "PersonalProfile", "Portrait", "Profile", "Regions", "SquareCells", "Step", "SyntheticCity",
-    "VisitedPoints", "Visits", "area_cells", "as_cell_km", "as_period", "blur_prior",
-    "busiest_window", "check_blur", "check_profile_file", "check_profiles_target", "check_smooth",
-    "count_visits", "embedded_city", "enough_points", "find_middle", "inside", "nearby",
-    "paper_profiles", "personal_profile", "popular_regions", "portrait", "profile_from_visits",
-    "read_profile", "region_priors", "region_scores", "regions_of", "smoothed", "traces_by_file",
-    "write_profile", "write_profiles",
+    "Cohort", "DegreeTiles", "Districts", "H3Cells", "KnownPlaces", "MovementModel", "People",
+    "Person", "PersonalProfile", "Portrait", "Profile", "Regions", "SquareCells", "Step",
+    "SyntheticCity", "TimeDependentPrior", "VisitedPoints", "Visits", "area_cells", "as_cell_km",
+    "as_period",
+    "blur_prior", "busiest_window", "check_blur", "check_profile_file", "check_profiles_target",
+    "check_smooth", "count_movement", "count_visits", "embedded_city", "enough_points",
+    "find_middle", "group_points", "inside", "load_movement", "nearby", "own_middles",
+    "paper_profiles", "personal_profile", "popular_regions", "portrait", "prior_by_time",
+    "profile_from_visits",
+    "read_profile", "region_priors", "region_scores", "regions_of", "save_movement", "smoothed",
+    "traces_by_file", "write_profile", "write_profiles",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """One person's profile: an area, a grid and the places, all chosen by the person's traces.
 
-The page makes the same places (``service/page/grid.js``); a test compares them.
+The JavaScript client makes the same places (``clients/js/profile/grid.js``); a test compares them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from whereish.day_periods import DayPeriods
 from whereish.errors import InputError, described
 from whereish.lazy import pl
 from whereish.places import Array, Places, as_number, as_whole, euclidean
@@ -27,6 +28,7 @@ from whereish.profiles.regions import (
     SquareCells,
     as_cell_km,
 )
+from whereish.profiles.time_prior import TimeDependentPrior, prior_by_time
 from whereish.profiles.visited import clustered_points, count_points
 from whereish.profiles.visits import (
     ALL_DAY,
@@ -100,6 +102,7 @@ def personal_profile(
     count: str | None = None,
     on: Profile | None = None,
     points: bool = False,
+    hours: tuple[int, ...] | None = None,
     progress: Progress | None = None,
     cache: Path | None = None,
 ) -> PersonalProfile:
@@ -131,6 +134,9 @@ def personal_profile(
         out.
     points
         Keep the visited points as well, as ``profile.visited``: see `whereish.profiles.visited`.
+    hours
+        Count a prior for each period of the day as well, as ``profile.by_time``: the hours at which
+        the periods begin, like (0, 7, 18), in the time zone.
 
     Raises
     ------
@@ -146,6 +152,9 @@ def personal_profile(
         raise InputError("a profile has its places: leave regions and cell_km out")
     if isinstance(traces, Traces):
         traces = hold(traces, timed=count != "points")
+    periods = None if hours is None else DayPeriods(hours, zone)
+    if periods is not None and as_period(period) != PERIODS[ALL_DAY]:
+        raise InputError("hours must be left out with a period: they divide the whole day")
     how: CountOptions = {"zone": zone, "count": count, "progress": progress, "cache": cache}
     middle = fine = None
     if on is not None:
@@ -167,10 +176,10 @@ def personal_profile(
     if fine is not None:
         visits = _best_size(visits, fine, places)
     if on is not None:
-        made = _profile_on(on, visits, smooth)
+        made = _profile_on(on, visits, smooth, periods)
     else:
         (user,) = visits.users or [""]
-        made = profile_from_visits(visits, user, places, smooth=smooth)
+        made = profile_from_visits(visits, user, places, smooth=smooth, periods=periods)
     if not points:
         return made
     within = None if middle is not None else visits.regions
@@ -182,9 +191,22 @@ def personal_profile(
 
 
 def profile_from_visits(
-    visits: Visits, user: str, places: int, *, smooth: float = 0.0
+    visits: Visits,
+    user: str,
+    places: int,
+    *,
+    smooth: float = 0.0,
+    periods: DayPeriods | None = None,
 ) -> PersonalProfile:
-    """Make the profile of one of the people that visits are of, at the person's own places."""
+    """Make the profile of one of the people that visits are of, at the person's own places.
+
+    Parameters
+    ----------
+    smooth
+        See `personal_profile`.
+    periods
+        Count a prior for each of these periods of the day as well.
+    """
     as_whole("places", places, 2)
     check_smooth(smooth)
     own = replace(visits, table=visits.table.filter(user=user))
@@ -202,7 +224,8 @@ def profile_from_visits(
     order = np.argsort(chosen, kind="stable")
     where = visits.regions.places(chosen[order])
     shapes = None if where.cell_km else tuple(visits.regions.shapes(chosen[order]))
-    profile = Profile(where, smoothed(prior[order], where, smooth), shapes)
+    by_time = _by_time(own, chosen[order], where, smooth, periods)
+    profile = Profile(where, smoothed(prior[order], where, smooth), shapes, by_time=by_time)
     return _with_coverage(profile, own, ids, len(ids), int(counts.sum()))
 
 
@@ -210,7 +233,9 @@ def profile_from_visits(
 Portrait, portrait = PersonalProfile, profile_from_visits
 
 
-def _profile_on(on: Profile, visits: Visits, smooth: float) -> PersonalProfile:
+def _profile_on(
+    on: Profile, visits: Visits, smooth: float, periods: DayPeriods | None = None
+) -> PersonalProfile:
     """Count one person's visits at the places of a profile."""
     at = visits.table["region"].to_numpy()
     counts = np.bincount(at[at != ELSEWHERE], minlength=len(on.places)).astype(np.float64)
@@ -219,8 +244,25 @@ def _profile_on(on: Profile, visits: Visits, smooth: float) -> PersonalProfile:
             "traces must hold a point at the places of the profile, in the period, got none"
         )
     prior = smoothed(counts / counts.sum(), on.places, smooth)
-    profile = Profile(on.places, prior, on.regions, on.backdrop)
+    by_time = _by_time(visits, np.arange(len(on.places)), on.places, smooth, periods)
+    profile = Profile(on.places, prior, on.regions, on.backdrop, by_time=by_time)
     return _with_coverage(profile, visits, None, int((counts > 0).sum()), int(counts.sum()))
+
+
+def _by_time(
+    visits: Visits, ids: Ids, places: Places, smooth: float, periods: DayPeriods | None
+) -> TimeDependentPrior | None:
+    """Count the prior of each period at the places of these regions, whose numbers increase."""
+    if periods is None:
+        return None
+    visits.check_timed("a prior for each period of the day")
+    if periods.zone != visits.zone:
+        raise InputError("periods must be in the time zone of the visits")
+    at, clock = (visits.table[name].to_numpy() for name in ("region", "clock"))
+    there = np.isin(at, ids)
+    counted = prior_by_time(np.searchsorted(ids, at[there]), clock[there], len(ids), periods)
+    rows = [smoothed(prior, places, smooth) for prior in counted.priors]
+    return TimeDependentPrior(counted.weights[:, None] * rows, periods)
 
 
 def _with_coverage(

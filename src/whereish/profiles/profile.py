@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from whereish.errors import InputError
 from whereish.places import Array, Immutable, Places, as_number, as_prior, readonly
+from whereish.profiles.time_prior import TimeDependentPrior, check_same_prior
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,9 @@ class Profile(Immutable):
     visited
         The points that the person visits, in clusters, where known: for a mechanism with a
         guarantee for every point.
+    by_time
+        The prior of each period of the day, where it was counted: its sum over the periods is
+        `prior`.
     """
 
     places: Places = field(repr=False)
@@ -68,6 +72,7 @@ class Profile(Immutable):
     regions: tuple[Any, ...] | None = field(default=None, repr=False)
     backdrop: Backdrop | None = field(default=None, repr=False)
     visited: VisitedPoints | None = field(default=None, repr=False)
+    by_time: TimeDependentPrior | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         """Say how many places there are, but not where."""
@@ -77,6 +82,8 @@ class Profile(Immutable):
         object.__setattr__(self, "prior", readonly(as_prior(self.prior, len(self.places))))
         if self.visited is not None and not isinstance(self.visited, VisitedPoints):
             raise InputError(f"visited must be VisitedPoints, got {type(self.visited).__name__}")
+        if self.by_time is not None:
+            check_same_prior(self.by_time, self.prior)
 
     @property
     def as_points(self) -> Profile:
@@ -90,7 +97,7 @@ class Profile(Immutable):
         if self.visited is None:
             raise InputError(
                 "the profile must hold the visited points, and it holds places only: make it again "
-                "from the traces, with this version of whereish profile"
+                "from the traces, with whereish profile (of a group: with --points)"
             )
         return Profile(self.visited.places, self.visited.weights)
 

@@ -19,13 +19,14 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from numpy.typing import NDArray
 
+from whereish.day_periods import check_zone
 from whereish.errors import InputError, described
 from whereish.files import check_writable, new_folder, real_path
 from whereish.lazy import pl
 from whereish.places import Array, LocalPlane, as_whole
 from whereish.traces.cleaning import schema
-from whereish.traces.source import check_zone
 
 Progress = Callable[[int], object]
 _PLT_HEADING = (
@@ -89,15 +90,21 @@ class SyntheticCity:
 
     def person(self, number: int) -> pl.DataFrame:
         """Return all points of one person: user, time, lat and lon."""
-        if not 0 <= number < self.users:
-            raise InputError(f"number must be from 0 to {self.users - 1}, got {number}")
-        rng = np.random.default_rng([self.seed, 1, number])
-        life = _Life(self._hotspots, self._quarters, rng)
+        life, rng = self._life(number)
         seconds, spots, recorded = self._walk(life, rng)
         times = [np.arange(begin, end, self.every_s) for begin, end in sorted(recorded)]
         when = np.concatenate([np.empty(0, dtype=np.int64), *times])
         xy = np.column_stack([np.interp(when, seconds, spots[:, part]) for part in (0, 1)])
         xy += rng.normal(0, _NOISE_KM, xy.shape)
+        return self._table(number, when, xy)
+
+    def _life(self, number: int) -> tuple[_Life, np.random.Generator]:
+        if not 0 <= number < self.users:
+            raise InputError(f"number must be from 0 to {self.users - 1}, got {number}")
+        rng = np.random.default_rng([self.seed, 1, number])
+        return _Life(self._hotspots, self._quarters, rng), rng
+
+    def _table(self, number: int, when: NDArray[np.int64], xy: Array) -> pl.DataFrame:
         # Six decimals, as loggers write them: the same numbers in every format.
         latlon = self._plane.to_latlon(xy).round(6) if len(xy) else xy
         return pl.DataFrame(
@@ -109,6 +116,19 @@ class SyntheticCity:
             },
             schema=schema(),
         )
+
+    def whole_path(self, number: int, every_s: int = 600) -> pl.DataFrame:
+        """Return where one person is at all times, recorded or not: user, time, lat and lon."""
+        life, rng = self._life(number)
+        seconds, spots, _ = self._walk(life, rng)
+        when = np.arange(seconds[0] // every_s + 1, seconds[-1] // every_s) * every_s
+        xy = np.column_stack([np.interp(when, seconds, spots[:, part]) for part in (0, 1)])
+        return self._table(number, when.astype(np.int64), xy)
+
+    def home_and_work(self, number: int) -> Array:
+        """Return where one person lives and works, (2, 2) degrees: the truth of `whole_path`."""
+        life, _ = self._life(number)
+        return self._plane.to_latlon([life.home, life.work])
 
     def people(self, progress: Progress | None = None) -> Iterator[pl.DataFrame]:
         """Yield the points of one person after another; progress gets their number."""

@@ -18,12 +18,16 @@ from whereish.parquet import check_parquet, reading_parquet
 from whereish.places import Array, Places, normalised
 from whereish.profiles.profile import Profile, VisitedPoints
 from whereish.profiles.regions import crosses_date_line
+from whereish.profiles.time_columns import HOUR_OF, ZONE, read_time_prior
+from whereish.profiles.time_prior import TimeDependentPrior
 
 SUFFIXES = ".csv, .json, .geojson or .parquet"
 CELL_COLUMNS = ("width_km", "height_km")
 _COORDINATES = (("x_km", "y_km"), ("lat", "lon"))
 VISITED = "visited"
-NEEDED = frozenset(("user", "x_km", "y_km", "lat", "lon", "prior", VISITED, *CELL_COLUMNS))
+NEEDED = frozenset(
+    ("user", "x_km", "y_km", "lat", "lon", "prior", VISITED, ZONE, *CELL_COLUMNS, *HOUR_OF)
+)
 
 
 def read_profile(path: str | Path, *, normalise: bool = False, user: str | None = None) -> Profile:
@@ -32,9 +36,10 @@ def read_profile(path: str | Path, *, normalise: bool = False, user: str | None 
     A CSV, JSON or Parquet table needs the columns ``x_km, y_km, prior`` or ``lat, lon, prior``;
     where the places are cells, ``width_km`` and ``height_km`` say how large. ``visited`` holds the
     visited points near each place, like ``48.8501 2.3502 0.25; 48.8510 2.3511 0.05``: coordinates
-    as those of the places, then the weight. Other columns are ignored. JSON may be a list of
-    records or a mapping of columns. In GeoJSON every feature is a region of any shape with a
-    property ``prior``; its place is a representative point inside.
+    as those of the places, then the weight. ``prior_00h, prior_07h, ...`` and ``time_zone`` hold
+    a prior for each period of the day (`TimeDependentPrior.joint`). Other columns are ignored. JSON
+    may be a list of records or a mapping of columns. In GeoJSON every feature is a region of any
+    shape with a property ``prior``; its place is a representative point inside.
 
     Parameters
     ----------
@@ -182,7 +187,8 @@ def from_columns(
         if (sizes != sizes[0]).any() or (sizes <= 0).any():
             raise FormatError("width_km and height_km must be positive and the same in every row")
         places = replace(places, cell_km=(float(sizes[0, 0]), float(sizes[0, 1])))
-    return Profile(places, prior, visited=_visited(columns.get(VISITED, []), first == "lat"))
+    visited = _visited(columns.get(VISITED, []), first == "lat")
+    return Profile(places, prior, visited=visited, by_time=_by_time(columns, normalise))
 
 
 def _check_count(places: int) -> None:
@@ -201,6 +207,7 @@ def _from_geojson(features: Any, normalise: bool) -> Profile:
     regions, priors = [], []
     sizes: list[tuple[Any, ...]] = []
     seen: list[Any] = []
+    timed: dict[str, list[Any]] = {}
     for number, feature in enumerate(features):
         try:
             region = shape(feature["geometry"])
@@ -220,14 +227,28 @@ def _from_geojson(features: Any, normalise: bool) -> Profile:
         priors.append(known.get("prior"))
         sizes.append(tuple(known.get(name) for name in CELL_COLUMNS))
         seen.append(known.get(VISITED))
+        for name in [name for name in known if name in HOUR_OF or name == ZONE]:
+            timed.setdefault(name, [None] * len(features))[number] = known[name]
     cells = len(set(sizes)) == 1 and all(isinstance(side, int | float) for side in sizes[0])
     # The middle of a cell; of any other shape, some point inside.
     points = [region.centroid if cells else region.representative_point() for region in regions]
     places = Places.from_latlon([[point.y, point.x] for point in points])
     prior, visited = _prior(priors, normalise), _visited(seen, on_earth=True)
+    by_time = _by_time(timed, normalise)
     if cells:
-        return Profile(replace(places, cell_km=sizes[0]), prior, visited=visited)
-    return Profile(places, prior, tuple(regions), visited=visited)
+        places = replace(places, cell_km=sizes[0])
+        return Profile(places, prior, visited=visited, by_time=by_time)
+    return Profile(places, prior, tuple(regions), visited=visited, by_time=by_time)
+
+
+def _by_time(columns: dict[str, list[Any]], normalise: bool) -> TimeDependentPrior | None:
+    """Read the prior of each period of the day; None if there is none."""
+    found = {
+        name: _numbers(name, values)
+        for name, values in columns.items()
+        if name in HOUR_OF and any(value not in (None, "") for value in values)
+    }
+    return read_time_prior(found, columns.get(ZONE), normalise)
 
 
 def _visited(rows: list[Any], on_earth: bool) -> VisitedPoints | None:

@@ -54,7 +54,7 @@ def count_points(
     tuple
         The cells, and a table of ``cell`` (its number) and ``weight``.
     """
-    cells = SquareCells(middle, (POINT_CELL_KM, POINT_CELL_KM))
+    cells = cells_around(middle)
     timed = visits.counted == "hours"
     file, table = None, None
     if timed and how["cache"] is not None and isinstance(traces, Traces):
@@ -67,15 +67,25 @@ def count_points(
             keep(file, parquet_bytes(table))
     if timed:
         table = table.join(visits.table.select("hour").unique(), on="hour", how="semi")
+    return cells, cell_shares(table)
+
+
+def cells_around(middle: LocalPlane) -> SquareCells:
+    """Return the cells in which the points of a person are counted."""
+    return SquareCells(middle, (POINT_CELL_KM, POINT_CELL_KM))
+
+
+def cell_shares(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the weight of each cell, of a table of weights; points elsewhere are left out."""
     shares = table.filter(pl.col("cell") != ELSEWHERE).group_by("cell")
-    return cells, shares.agg(weight=pl.col("weight").sum()).sort("cell")
+    return shares.agg(weight=pl.col("weight").sum()).sort("cell")
 
 
 def _counted(
     traces: Traces | pl.DataFrame, cells: SquareCells, timed: bool, how: CountOptions
 ) -> pl.DataFrame:
     """Return how much of each hour was spent in each cell; or how many points each cell has."""
-    reduce = partial(_hours if timed else _rows, cells, how["zone"])
+    reduce = partial(reduced, cells, how["zone"], timed)
     if isinstance(traces, Traces):
         parts = list(traces.map(reduce, Funnel(), how["progress"]))
     else:
@@ -85,11 +95,20 @@ def _counted(
     table = pl.concat(parts)
     if not timed:
         return table.group_by("cell").agg(weight=pl.col("weight").sum())
-    # A step is one of its hour's, and is divided among the cells in which it was spent.
+    return divided_hours(table.unique())
+
+
+def divided_hours(table: pl.DataFrame) -> pl.DataFrame:
+    """Divide each hour of one person among its steps, and these among their cells."""
     steps = pl.col("step").n_unique().over("hour")
     share = 1 / (steps * pl.len().over("hour", "step"))
-    shares = table.unique().with_columns(weight=share)
+    shares = table.with_columns(weight=share)
     return shares.group_by("hour", "cell").agg(weight=pl.col("weight").sum()).sort("hour", "cell")
+
+
+def reduced(cells: SquareCells, zone: str, timed: bool, batch: pl.DataFrame) -> pl.DataFrame:
+    """Return the cells of a batch: each hour, step and cell once; or how many points each has."""
+    return (_hours if timed else _rows)(cells, zone, batch)
 
 
 def _hours(cells: SquareCells, zone: str, batch: pl.DataFrame) -> pl.DataFrame:

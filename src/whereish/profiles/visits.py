@@ -19,13 +19,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
+from whereish.day_periods import check_zone
 from whereish.errors import InputError, described
 from whereish.lazy import pl
 from whereish.parquet import parquet_bytes
 from whereish.profiles.regions import Regions
 from whereish.traces.cache import cached, keep, place_for
 from whereish.traces.cleaning import COLUMNS, Funnel, clean
-from whereish.traces.source import Progress, Traces, check_zone
+from whereish.traces.source import Progress, Traces
 
 ALL_DAY = "all day"
 # From and to which hour on the clock; a period may go over midnight (Section 4).
@@ -101,6 +102,10 @@ class Visits:
         """Return what is left after a step."""
         left = Step(name, table["user"].n_unique(), len(table))
         return replace(self, table=table, steps=(*self.steps, left))
+
+    def of(self, table: pl.DataFrame) -> Visits:
+        """Return some of these visits: rows of the table."""
+        return replace(self, table=table)
 
     def during(self, period: str | tuple[int, int]) -> pl.DataFrame:
         """Return the rows of a period of the day."""

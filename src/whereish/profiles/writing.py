@@ -16,6 +16,7 @@ from whereish.lazy import pl
 from whereish.parquet import parquet_bytes
 from whereish.profiles.profile import Profile
 from whereish.profiles.tables import CELL_COLUMNS, SUFFIXES, VISITED
+from whereish.profiles.time_columns import time_columns
 
 
 def write_profile(path: str | Path, profile: Profile) -> None:
@@ -100,6 +101,8 @@ def _as_columns(profile: Profile) -> dict[str, Any]:
     columns["prior"] = profile.prior
     for name, km in zip(CELL_COLUMNS, places.cell_km or (), strict=False):
         columns[name] = [km] * len(places)
+    if profile.by_time is not None:
+        columns |= time_columns(profile.by_time)
     if profile.visited is not None:
         columns[VISITED] = _visited(profile)
     return columns
@@ -146,6 +149,10 @@ def _as_geojson(profile: Profile) -> bytes:
     if any(shape.bounds[2] - shape.bounds[0] > 180 for shape in shapes):
         raise InputError("GeoJSON has no shapes across the date line: write .csv")
     properties = [{"prior": share, **about} for share in profile.prior.tolist()]
+    if profile.by_time is not None:
+        for name, values in time_columns(profile.by_time).items():
+            for known, value in zip(properties, np.asarray(values).tolist(), strict=True):
+                known[name] = value
     if profile.visited is not None:
         for known, text in zip(properties, _visited(profile), strict=True):
             known[VISITED] = text

@@ -1,12 +1,19 @@
-"""Studies: comparisons of mechanisms, and the evaluation of the paper, as rows of tables."""
+"""Studies: comparisons of mechanisms, the paper's evaluation, and reports over time, as rows."""
 
 from whereish.studies.claims import Claim, claims
 from whereish.studies.compare import Row, compare, measure
 from whereish.studies.datasets import DATASETS, Choice, People, load_people
+from whereish.studies.equal_budget import EqualDesign
 from whereish.studies.evaluation import Design
-from whereish.studies.paper import Evaluation, check_folder, evaluate, expected_seconds
+from whereish.studies.folder import check_folder
+from whereish.studies.paper import Evaluation, evaluate, expected_seconds
+from whereish.studies.trace_people import TRACE_DATASETS, TracePeople, load_trace_people
+from whereish.studies.trace_protocol import Rules
+from whereish.studies.trace_rows import TraceDesign
+from whereish.studies.trace_study import study_traces
 
 __all__ = [
-    "DATASETS", "Choice", "Claim", "Design", "Evaluation", "People", "Row", "check_folder",
-    "claims", "compare", "evaluate", "expected_seconds", "load_people", "measure",
+    "DATASETS", "TRACE_DATASETS", "Choice", "Claim", "Design", "EqualDesign", "Evaluation",
+    "People", "Row", "Rules", "TraceDesign", "TracePeople", "check_folder", "claims", "compare",
+    "evaluate", "expected_seconds", "load_people", "load_trace_people", "measure", "study_traces",
 ]  # fmt: skip

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from whereish.plotting.pictures import new_figure
+from whereish.studies.drawing import INK, as_files, label_axis, line, panels
 from whereish.studies.evaluation import LAPLACE, OPT_PRIV, OPTIMAL
 from whereish.studies.runs import Row, grouped
 
@@ -18,7 +17,6 @@ _COLOURS = {
     f"{LAPLACE} + remap": "#CC79A7", "tight constraints": "#56B4E9",
     "tight constraints + remap": "#009E73", "exponential": "#999999",
 }  # fmt: skip
-_INK = "#22303c"
 _NAMES = {OPT_PRIV: "Shokri et al. (OptPriv)"}
 _SHOWN = 10
 _THREE = (OPTIMAL, OPT_PRIV, LAPLACE)  # the mechanisms of Figures 3 and 6
@@ -29,24 +27,16 @@ def chart(kind: str, tables: dict[str, list[Row]]) -> dict[str, bytes] | None:
     draw, needs = CHARTS[kind]
     if not all(tables.get(name) for name in needs):
         return None
-    figure = draw(*(tables[name] for name in needs))
-    files = {}
-    for ending in ("png", "pdf"):
-        stream = io.BytesIO()
-        # Without a date and a version in the file, the same rows give the same bytes.
-        metadata = {"CreationDate": None} if ending == "pdf" else {"Software": None}
-        figure.savefig(stream, format=ending, metadata=metadata)
-        files[ending] = stream.getvalue()
-    return files
+    return as_files(draw(*(tables[name] for name in needs)))
 
 
 def _figure_1(rows: list[Row]) -> Any:
-    figure, (left, right) = _figure((8.4, 3.4), 2)
+    figure, (left, right) = panels((8.4, 3.4), 2)
     spots = {(r["x1_km"], r["y1_km"]) for r in rows} | {(r["x2_km"], r["y2_km"]) for r in rows}
     xs, ys = (sorted({spot[part] for spot in spots}) for part in (0, 1))
     size = xs[1] - xs[0]
     for axis in (left, right):
-        axis.scatter(*zip(*spots, strict=True), s=22, color=_INK, zorder=3)
+        axis.scatter(*zip(*spots, strict=True), s=22, color=INK, zorder=3)
         _map(axis, xs, ys, 0.6 * size)
     for x in (*[v - size / 2 for v in xs], xs[-1] + size / 2):
         left.axvline(x, color="#b8b2a4", linewidth=0.8)
@@ -56,21 +46,21 @@ def _figure_1(rows: list[Row]) -> Any:
         right.plot([r["x1_km"], r["x2_km"]], [r["y1_km"], r["y2_km"]], color="#0072B2", lw=1)
     pairs = len(spots) * (len(spots) - 1) // 2
     spanner = f"A spanner: {len(rows)} of {pairs} pairs, dilation {rows[0]['dilation']:.3f}"
-    _label(left, f"{len(xs)} x {len(ys)} cells of Paris", "km east", "km north")
-    _label(right, spanner, "km east")
+    label_axis(left, f"{len(xs)} x {len(ys)} cells of Paris", "km east", "km north")
+    label_axis(right, spanner, "km east")
     return figure
 
 
 def _figure_2(rows: list[Row]) -> Any:
-    figure, (left, right) = _figure((8.8, 4.2), 2)
+    figure, (left, right) = panels((8.8, 4.2), 2)
     x, y, score = (np.array([r[key] for r in rows]) for key in ("x_km", "y_km", "score"))
     chosen = np.array([r["chosen"] for r in rows], dtype=bool)
     size = _cell(x), _cell(y)
     _cells(left, x, y, score, size)
     scores = "Regions by score: how many people have them\namong their most visited"
-    _label(left, scores, "km east", "km north")
+    label_axis(left, scores, "km east", "km north")
     drawn = _cells(right, x[chosen], y[chosen], score[chosen], size)
-    _label(right, f"The {chosen.sum()} regions with the highest score", "km east")
+    label_axis(right, f"The {chosen.sum()} regions with the highest score", "km east")
     figure.colorbar(drawn, ax=right, shrink=0.8, label="score (people)")
     for axis, where in ((left, score > 0), (right, chosen)):
         _map(axis, x[where], y[where], max(size))
@@ -103,7 +93,7 @@ def _cells(axis: Any, x: Any, y: Any, score: Any, size: tuple[float, float]) -> 
 
 
 def _figure_3(rows: list[Row]) -> Any:
-    figure, (axis,) = _figure((8.4, 4.2))
+    figure, (axis,) = panels((8.4, 4.2))
     periods = list(dict.fromkeys(r["period"] for r in rows))
     for shift, name in enumerate(_THREE):
         values = [
@@ -113,40 +103,40 @@ def _figure_3(rows: list[Row]) -> Any:
         _boxes(axis, values, [p + (shift - 1) * 0.26 for p in range(len(periods))], name, 0.22)
     axis.set_xticks(range(len(periods)), periods)
     title = "Privacy at equal quality loss: the further off the best guess, the better"
-    _label(axis, title, y="adversary's error (km)", bottom=0)
+    label_axis(axis, title, y="adversary's error (km)", bottom=0)
     _legend(axis)
     return figure
 
 
 def _figure_4(rows: list[Row]) -> Any:
-    figure, (axis,) = _figure((8.4, 4.2))
+    figure, (axis,) = panels((8.4, 4.2))
     for name in (OPTIMAL, LAPLACE):
         mine = [r for r in rows if r["mechanism"] == name]
         axis.scatter(
             [r["epsilon_per_km"] for r in mine], [r["quality_loss_km"] for r in mine],
             s=7, color=_COLOURS[name], alpha=0.35, linewidths=0,
         )  # fmt: skip
-        _line(axis, *_medians(mine, "epsilon_per_km", "quality_loss_km"), _COLOURS[name], name)
+        line(axis, *_medians(mine, "epsilon_per_km", "quality_loss_km"), _COLOURS[name], name)
     title = "Quality loss at equal privacy: one point for each person, lines join the medians"
     x = "epsilon (per km): more private to the left"
-    _label(axis, title, x, "quality loss (km)", bottom=0)
+    label_axis(axis, title, x, "quality loss (km)", bottom=0)
     axis.legend(frameon=False)
     return figure
 
 
 def _figure_5(rows: list[Row], sizes: list[Row]) -> Any:
-    figure, (left, right) = _figure((10.6, 4.2), 2)
+    figure, (left, right) = panels((10.6, 4.2), 2)
     dilations = sorted({r["dilation"] for r in rows})
     values = [[r["quality_loss_km"] for r in rows if r["dilation"] == d] for d in dilations]
     width = 0.7 * min(np.diff(dilations), default=0.05)
     _boxes(left, values, dilations, OPTIMAL, width)
     _ticks(left, dilations)
     loss = "Loss grows slowly with dilation"
-    _label(left, loss, "dilation (1: exact)", "quality loss (km)", bottom=0)
+    label_axis(left, loss, "dilation (1: exact)", "quality loss (km)", bottom=0)
     asked = [r["dilation"] for r in sizes]
-    _line(right, asked, [r["constraints"] for r in sizes], _COLOURS[OPTIMAL])
+    line(right, asked, [r["constraints"] for r in sizes], _COLOURS[OPTIMAL])
     title = "Constraints, and how well epsilon is used"
-    _label(right, title, "dilation", "constraints", bottom=0)
+    label_axis(right, title, "dilation", "constraints", bottom=0)
     right.yaxis.label.set_color(_COLOURS[OPTIMAL])
     right.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     other = right.twinx()
@@ -159,7 +149,7 @@ def _figure_5(rows: list[Row], sizes: list[Row]) -> Any:
 
 
 def _bracket(rows: list[Row]) -> Any:
-    figure, (axis,) = _figure((8.4, 3.8))
+    figure, (axis,) = panels((8.4, 3.8))
     exact = {r["user"]: r["quality_loss_km"] for r in rows if r["dilation"] == 1}
     others = [r for r in rows if r["dilation"] > 1]
     above = [
@@ -173,41 +163,41 @@ def _bracket(rows: list[Row]) -> Any:
         if r["lower_bound_km"]
     ]
     if above:
-        _line(axis, *_medians(above, "dilation", "above"), "#0072B2", "above the optimum (median)")
+        line(axis, *_medians(above, "dilation", "above"), "#0072B2", "above the optimum (median)")
         worst = grouped(above, "dilation", "above")
         label = "above the optimum (worst person)"
-        _line(axis, list(worst), [max(part) for part in worst.values()], "#56B4E9", label)
+        line(axis, list(worst), [max(part) for part in worst.values()], "#56B4E9", label)
     if proved:
         label = "what the two-sided bound allows (median)"
-        _line(axis, *_medians(proved, "dilation", "allowed"), "#D55E00", label)
+        line(axis, *_medians(proved, "dilation", "allowed"), "#D55E00", label)
     dilations = sorted({r["dilation"] for r in others})
     if dilations:
         axis.plot(dilations, [d - 1 for d in dilations], color="#999999", linestyle=":",
                   label="dilation - 1")  # fmt: skip
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     title = "How far a spanner's mechanism is from the best of all"
-    _label(axis, title, "dilation", "extra quality loss", bottom=0)
+    label_axis(axis, title, "dilation", "extra quality loss", bottom=0)
     axis.legend(frameon=False)
     return figure
 
 
 def _others(rows: list[Row]) -> Any:
-    figure, (axis,) = _figure((8.4, 4.2))
+    figure, (axis,) = panels((8.4, 4.2))
     for name in _COLOURS:
         mine = [r for r in rows if r["mechanism"] == name]
         if mine:
-            _line(axis, *_medians(mine, "epsilon_per_km", "quality_loss_km"), _COLOURS[name], name)
+            line(axis, *_medians(mine, "epsilon_per_km", "quality_loss_km"), _COLOURS[name], name)
     axis.set_yscale("log")
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.yaxis.set_minor_formatter(lambda value, _: f"{value:g}")
     title = "All mechanisms at equal privacy"
-    _label(axis, title, "epsilon (per km)", "median quality loss (km)")
+    label_axis(axis, title, "epsilon (per km)", "median quality loss (km)")
     axis.legend(frameon=False)
     return figure
 
 
 def _wrong_prior(rows: list[Row]) -> Any:
-    figure, axes = _figure((9.6, 3.8), 2)
+    figure, axes = panels((9.6, 3.8), 2)
     periods = list(dict.fromkeys(r["period"] for r in rows))
     keys = ("error_of_who_knows_all_day_only_km", "adversary_error_km")
     titles = ("An adversary who only knows the all-day prior", "One who knows the period's")
@@ -220,7 +210,7 @@ def _wrong_prior(rows: list[Row]) -> Any:
             axis.bar([i + (shift - 1) * 0.27 for i in range(len(periods))], values, 0.25,
                      color=_COLOURS[name], label=_NAMES.get(name, name))  # fmt: skip
         axis.set_xticks(range(len(periods)), periods)
-        _label(axis, title)
+        label_axis(axis, title)
     top = max(axis.get_ylim()[1] for axis in axes)
     for axis in axes:
         axis.set_ylim(0, top)
@@ -231,21 +221,21 @@ def _wrong_prior(rows: list[Row]) -> Any:
 
 
 def _repeated(rows: list[Row]) -> Any:
-    figure, (axis,) = _figure((8.4, 3.8))
+    figure, (axis,) = panels((8.4, 3.8))
     counts = sorted({r["reports"] for r in rows})
     values = [[r["adversary_error_km"] for r in rows if r["reports"] == k] for k in counts]
     axis.fill_between(
         counts, [np.quantile(v, 0.25) for v in values], [np.quantile(v, 0.75) for v in values],
         color="#0072B2", alpha=0.2, linewidth=0, label="half of the people",
     )  # fmt: skip
-    _line(axis, counts, [np.median(v) for v in values], "#0072B2", "independent reports (median)")
+    line(axis, counts, [np.median(v) for v in values], "#0072B2", "independent reports (median)")
     axis.axhline(
         float(np.median(values[0])), color="#009E73", linestyle="--", label="the same report again"
     )
     axis.set_xscale("log", base=2)
     axis.set_xticks(counts, [str(k) for k in counts])
     title = "k reports cost k epsilon: repeated ones give the place away"
-    _label(axis, title, "reports from the same place", "adversary's error (km)", bottom=0)
+    label_axis(axis, title, "reports from the same place", "adversary's error (km)", bottom=0)
     axis.legend(frameon=False)
     return figure
 
@@ -266,30 +256,12 @@ CHARTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 }
 
 
-def _figure(size: tuple[float, float], panels: int = 1) -> tuple[Any, list[Any]]:
-    figure, axes = new_figure(size, panels)
-    for axis in axes:
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
-        axis.tick_params(colors=_INK, labelsize=9)
-        axis.title.set_color(_INK)
-    return figure, axes
-
-
-def _label(axis: Any, title: str, x: str = "", y: str = "", bottom: float | None = None) -> None:
-    """Write the title and the labels of a panel, and where its y axis begins, if that is given."""
-    axis.set_title(title, loc="left")
-    axis.set(xlabel=x, ylabel=y)
-    if bottom is not None:
-        axis.set_ylim(bottom=bottom)
-
-
 def _boxes(axis: Any, values: Sequence[Any], at: Sequence[float], name: str, width: float) -> None:
     axis.boxplot(
         values, positions=at, widths=width, patch_artist=True, manage_ticks=False,
         flierprops={"markersize": 2.5, "markeredgecolor": _COLOURS[name], "marker": "o"},
-        boxprops={"facecolor": _COLOURS[name], "alpha": 0.55, "edgecolor": _INK},
-        medianprops={"color": _INK, "linewidth": 1.6},
+        boxprops={"facecolor": _COLOURS[name], "alpha": 0.55, "edgecolor": INK},
+        medianprops={"color": INK, "linewidth": 1.6},
     )  # fmt: skip
 
 
@@ -309,10 +281,6 @@ def _ticks(axis: Any, dilations: Sequence[float]) -> None:
         if not shown or dilation - shown[-1] >= room - 1e-9:
             shown.append(dilation)
     axis.set_xticks(shown, [f"{d:g}" for d in shown])
-
-
-def _line(axis: Any, x: Sequence[float], y: Sequence[Any], colour: str, label: str = "") -> None:
-    axis.plot(x, y, color=colour, marker="o", markersize=4, label=label)
 
 
 def _medians(rows: list[Row], key: str, value: str) -> tuple[list[float], list[float]]:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-from whereish.errors import InputError
-from whereish.files import write_whole
 from whereish.solvers import estimate
 from whereish.studies.charts import CHARTS, chart
 from whereish.studies.claims import Claim, claims
 from whereish.studies.datasets import Choice, People
 from whereish.studies.evaluation import Design, comparison_parts, evaluation_parts
+from whereish.studies.folder import check_folder, code_digest, rows_as_csv, slug, write_private
 from whereish.studies.report import build_report
-from whereish.studies.runs import MARK, Part, Row, run_parts
+from whereish.studies.runs import Part, Row, run_parts
 from whereish.studies.timings import timing_parts
 
 
@@ -32,20 +25,6 @@ class Evaluation:
     tables: dict[str, list[Row]]
     claims: list[Claim]
     files: list[Path]
-
-
-def check_folder(folder: Path) -> None:
-    """Raise InputError unless a folder is new, empty, or that of an earlier run."""
-    try:
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"output must be a folder, got {folder}")
-        if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
-            raise InputError(f"output must be a new folder or that of an earlier run, got {folder}")
-        there = next(parent for parent in (folder, *folder.resolve().parents) if parent.exists())
-        if not os.access(there, os.W_OK) or not there.is_dir():
-            raise InputError(f"output {folder} cannot be written: no folder can be made there")
-    except OSError as wrong:
-        raise InputError(f"output {folder} cannot be read: {wrong.strerror}") from None
 
 
 def evaluate(
@@ -72,7 +51,7 @@ def evaluate(
     where = Path(folder)
     check_folder(where)
     chosen = {key: value for key, value in asdict(people.choice).items() if key != "data"}
-    recipe = json.loads(json.dumps([version, _code(), people.recipe, chosen, asdict(design)]))
+    recipe = json.loads(json.dumps([version, code_digest(), people.recipe, chosen, asdict(design)]))
     parts = _parts(people, design)
     tables = run_parts(parts, where, recipe, progress)
     found = claims(tables)
@@ -87,7 +66,9 @@ def evaluate(
         (where / name).mkdir(mode=0o700, exist_ok=True)
     for table, rows in tables.items():
         origin = {key: about[key] for key in ("dataset", "seed", "version", "command")}
-        files.append(_write(where / "rows" / f"{_slug(table)}.csv", _csv(rows, origin)))
+        files.append(
+            write_private(where / "rows" / f"{slug(table)}.csv", rows_as_csv(rows, origin))
+        )
     drawn = {}
     for kind in CHARTS:
         if progress is not None:
@@ -96,11 +77,11 @@ def evaluate(
         if pictures is not None:
             drawn[kind] = pictures
             for ending, content in pictures.items():
-                files.append(_write(where / "figures" / f"{_slug(kind)}.{ending}", content))
+                files.append(write_private(where / "figures" / f"{slug(kind)}.{ending}", content))
     run = {**about, "claims": [asdict(claim) for claim in found]}
-    files.append(_write(where / "run.json", json.dumps(run, indent=1).encode()))
+    files.append(write_private(where / "run.json", json.dumps(run, indent=1).encode()))
     page = build_report(tables, drawn, found, about)
-    files.append(_write(where / "report.html", page.encode()))
+    files.append(write_private(where / "report.html", page.encode()))
     for old in {*(where / "rows").iterdir(), *(where / "figures").iterdir()} - set(files):
         old.unlink()  # from an earlier run with other parameters
     return Evaluation(tables, found, files)
@@ -121,40 +102,9 @@ def expected_seconds(people: People, design: Design) -> float:
     return sum(part.weight for part in _parts(people, design)) + solves * estimate(n, n, 0).seconds
 
 
-def _code() -> str:
-    """Return a digest of the code, so that parts of another version are not used."""
-    import whereish
-
-    digest = hashlib.blake2b(digest_size=16)
-    for file in sorted(Path(whereish.__file__).parent.rglob("*.py")):
-        digest.update(file.name.encode() + file.read_bytes())
-    for package in ("numpy", "scipy", "highspy", "polars"):
-        digest.update(metadata.version(package).encode())
-    return digest.hexdigest()
-
-
 def _as_in_the_paper(people: People, design: Design) -> bool:
     choice, paper = people.choice, Choice()
     same = ("places", "top", "at_least", "window_days", "cell_km", "periods")
     return design.epsilon == Design().epsilon and all(
         getattr(choice, name) == getattr(paper, name) for name in same
     )
-
-
-def _write(path: Path, content: bytes) -> Path:
-    # Rows are personal data: only the owner may read the file.
-    write_whole(path, content, private=True)
-    return path
-
-
-def _csv(rows: list[Row], origin: dict[str, Any]) -> bytes:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, [*names, *origin], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({**row, **origin} for row in rows)
-    return stream.getvalue().encode()
-
-
-def _slug(name: str) -> str:
-    return name.replace(" ", "-")

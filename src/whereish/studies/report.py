@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import html
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from whereish.studies.claims import Claim
+from whereish.studies.page import page, picture, table, text
 from whereish.studies.runs import Row, grouped
 from whereish.studies.timings import DONE, MISSING, NOT_TRIED, OURS, SHOKRI, TIME_OUT
 
-_STYLE = """
-body{font:16px/1.55 system-ui,sans-serif;color:#22303c;background:#fbfaf7;margin:0}
-main{max-width:62rem;margin:0 auto;padding:2rem 1.2rem 4rem}
-h1{font-size:1.9rem;margin:.2em 0}
-h2{font-size:1.3rem;margin:2.4em 0 .4em;border-top:1px solid #d5d0c4;padding-top:1em}
-table{border-collapse:collapse;margin:1em 0;font-size:.93rem;display:block;overflow-x:auto}
-td,th{white-space:nowrap}td.words,th.words{white-space:normal}
-th,td{padding:.3em .8em;border-bottom:1px solid #e4e0d6;text-align:right;vertical-align:top}
-th{font-weight:600;border-bottom:2px solid #b8b2a4}
-td:first-child,th:first-child,td.words,th.words{text-align:left}
-img{max-width:100%;height:auto;background:#fff;border:1px solid #e4e0d6;border-radius:4px}
-.ours{background:#e6f0f8;font-weight:600}.no{color:#a33;font-weight:600}.yes{color:#06654d;font-weight:600}
-.small{font-size:.88rem;color:#5a6672}
-code{background:#f0ece2;padding:.1em .3em;border-radius:3px;overflow-wrap:anywhere}
-"""
 # The numbers of the paper (Sections 4.1 to 4.3 and Table 1).
 PAPER_LOSS = {1.05: 0.946, 1.1: 0.972, 1.2: 1.018}
 PAPER_CONSTRAINTS = {1.0: 87_250, 1.05: 25_551, 1.1: 19_151}
@@ -79,35 +63,28 @@ def build_report(
         "<h1>The paper's evaluation, run here</h1>",
         f"<p>Section 4 of Bordenabe, Chatzikokolakis and Palamidessi, <em>Optimal "
         f"Geo-Indistinguishable Mechanisms for Location Privacy</em> (CCS 2014), on "
-        f"<b>{_t(about['title'])}</b>. Every number comes from the CSV files beside this page.</p>",
-        f"<p class=small>whereish {_t(about['version'])}, seed {_t(about['seed'])}: "
-        f"<code>{_t(about['command'])}</code></p>",
+        f"<b>{text(about['title'])}</b>. Every number comes from the CSV files beside this "
+        "page.</p>",
+        f"<p class=small>whereish {text(about['version'])}, seed {text(about['seed'])}: "
+        f"<code>{text(about['command'])}</code></p>",
         "<h2>What the paper claims</h2>",
         _claims(found),
         "<h2>Numbers the paper states</h2>",
         _numbers(tables, dataset, why, about),
-        _table(["step", "people", "points"], steps, words=(0,)),
+        table(["step", "people", "points"], steps, words=(0,)),
     ]
-    for name, heading, text in _FIGURES:
+    for name, heading, remark in _FIGURES:
         if name in charts:
-            picture = base64.b64encode(charts[name]["png"]).decode()
             if dataset == "t-drive":
                 heading = heading.replace(*_TWINS.get(name, ("", "")))
-            alt = _t(heading)
             parts += [
-                f"<h2>{alt}</h2>", f"<p>{text}</p>",
-                f'<img alt="{alt}" src="data:image/png;base64,{picture}">',
+                f"<h2>{text(heading)}</h2>", f"<p>{remark}</p>",
+                picture(charts[name]["png"], heading),
                 _below(name, tables, about),
             ]  # fmt: skip
     if tables.get("table 1"):
         parts += ["<h2>Table 1: seconds to solve</h2>", _times(tables["table 1"])]
-    body = "\n".join(parts)
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Whereish: the paper's evaluation</title><style>{_STYLE}</style></head>"
-        f"<body><main>{body}</main></body></html>\n"
-    )
+    return page("Whereish: the paper's evaluation", parts)
 
 
 _FIGURES = (
@@ -153,7 +130,7 @@ _FIGURES = (
 def _claims(found: list[Claim]) -> str:
     holds = {True: "<span class=yes>holds</span>", False: "<span class=no>does not hold</span>"}
     rows = [[claim.name, holds[claim.holds], claim.detail] for claim in found]
-    return _table(["the paper says", "here", "figures"], rows, words=(0, 2), raw=(1,))
+    return table(["the paper says", "here", "figures"], rows, words=(0, 2), raw=(1,))
 
 
 def _numbers(tables: dict[str, list[Row]], dataset: str, why: str, about: dict[str, Any]) -> str:
@@ -166,7 +143,7 @@ def _numbers(tables: dict[str, list[Row]], dataset: str, why: str, about: dict[s
         rows.append([f"people after the {name} filter", f"{stated}", f"{here}",
                      "they do not" if stated == here else why])  # fmt: skip
     if dataset == "t-drive":  # the paper states no other number for it
-        return _table(heads, rows, words=(0, 3))
+        return table(heads, rows, words=(0, 3))
     places = sum(row["chosen"] for row in tables.get("figure 2", []))
     for dilation, stated in PAPER_CONSTRAINTS.items():
         here = [r["constraints"] for r in tables.get("figure 5b", []) if r["dilation"] == dilation]
@@ -187,7 +164,7 @@ def _numbers(tables: dict[str, list[Row]], dataset: str, why: str, about: dict[s
             stated_km, reason = f"{PAPER_LOSS[dilation]:.3f} km", why
         name = f"median quality loss at dilation {dilation:g}"
         rows.append([name, stated_km, here_km, reason])
-    return _table(heads, rows, words=(0, 3))
+    return table(heads, rows, words=(0, 3))
 
 
 def _below(name: str, tables: dict[str, list[Row]], about: dict[str, Any]) -> str:
@@ -219,7 +196,7 @@ def _medians(rows: list[Row], heading: str, key: str, *values: str) -> str:
             line.append(" / ".join(_median_km(rows, value, **where) for value in values))
         lines.append(line)
     heads = [c if isinstance(c, str) else f"{c:g} per km" for c in columns]
-    return _table([heading, *heads], lines, words=(0,))
+    return table([heading, *heads], lines, words=(0,))
 
 
 def _median_km(rows: list[Row], value: str, **where: Any) -> str:
@@ -258,7 +235,7 @@ def _dip(rows: list[Row], sizes: list[Row], cell_km: tuple[float, float]) -> str
     )
     heads = ["dilation asked", "measured", "mean stretch", "epsilon used", "edges", "constraints",
              "median loss"]  # fmt: skip
-    return f"<p>{_t(remark)}</p>" + _table(heads, cells)
+    return f"<p>{text(remark)}</p>" + table(heads, cells)
 
 
 def _times(rows: list[Row]) -> str:
@@ -281,7 +258,7 @@ def _times(rows: list[Row]) -> str:
     )
     if "glpk" not in families:
         remark += " GLPK is not installed here: pip install 'whereish[glpk]'."
-    return f"<p>{_t(remark)}</p>" + tables
+    return f"<p>{text(remark)}</p>" + tables
 
 
 def _times_of(found: dict[tuple[Any, ...], Row], families: list[str], size: int) -> str:
@@ -296,7 +273,7 @@ def _times_of(found: dict[tuple[Any, ...], Row], families: list[str], size: int)
         stated = [PAPER_TIMES[c][number] if c in PAPER_TIMES else "" for c in cells]
         if any(stated):
             lines.append([_way("the paper's GLPK,", method, form), *stated])
-    return _table(heads, lines, first="ours")
+    return table(heads, lines, first="ours")
 
 
 def _way(label: str, method: str, form: str) -> str:
@@ -311,34 +288,3 @@ def _cell(row: Row | None) -> str:
     if row["state"] in (TIME_OUT, NOT_TRIED):
         return f"> {row['time_limit_s']:g} s{'*' * (row['state'] == NOT_TRIED)}"
     return str(row["state"])
-
-
-def _table(
-    heads: list[str],
-    rows: list[list[str]],
-    words: tuple[int, ...] = (),
-    raw: tuple[int, ...] = (),
-    first: str = "",
-) -> str:
-    """Return a table; `words` columns wrap, `raw` columns are HTML, `first` is a CSS class."""
-
-    def row(cells: list[str], tag: str, kind_of_row: str = "") -> str:
-        written = []
-        for number, cell in enumerate(cells):
-            kind = " class=words" if number in words else ""
-            inside = cell if number in raw and tag == "td" else _t(cell)
-            written.append(f"<{tag}{kind}>{inside}</{tag}>")
-        return f"<tr{kind_of_row}>{''.join(written)}</tr>"
-
-    return (
-        f"<table><thead>{row(heads, 'th')}</thead><tbody>"
-        + "".join(
-            row(cells, "td", f" class={first}" if first and number == 0 else "")
-            for number, cells in enumerate(rows)
-        )
-        + "</tbody></table>"
-    )
-
-
-def _t(text: Any) -> str:
-    return html.escape(str(text))
