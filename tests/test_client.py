@@ -126,14 +126,14 @@ def test_a_forged_file_is_refused(file: Path, tmp_path: Path) -> None:
 
 
 def test_accuracy_is_the_radius_of_most_reports(file: Path, tmp_path: Path) -> None:
-    """Under the prior of the file; where it holds none, all places count alike."""
+    """Under the prior of the file; without one, places count as often as they are reported."""
     mechanism, prior = wh.load_mechanism(file)
     assert prior is not None
     without = tmp_path / "without.whereish"
     wh.save_mechanism(without, mechanism)
-    even = np.full(len(prior), 1 / len(prior))
+    reported = mechanism.matrix.mean(axis=0)
     apart = wh.euclidean(mechanism.inputs, mechanism.outputs)
-    for path, weights in ((file, prior), (without, even)):
+    for path, weights in ((file, prior), (without, reported)):
         said = ask(path)["accuracyKm"]
         shares = weights[:, None] * mechanism.matrix
         assert shares[apart <= said + 1e-9].sum() >= 0.95 - 1e-9
@@ -157,6 +157,7 @@ def test_reports_have_the_frequencies_of_the_counts(file: Path) -> None:
 
 
 def test_the_clients_own_tests_pass(file: Path) -> None:
+    names = ("client.test.js", "fetch.test.js")
     places = wh.embedded_city().places
     assert places.latlon is not None
     environment = {
@@ -166,7 +167,7 @@ def test_the_clients_own_tests_pass(file: Path) -> None:
         "WHEREISH_OTHER": json.dumps(places.latlon[40].tolist()),
     }
     done = subprocess.run(
-        [str(NODE), "--test", str(CLIENT / "test" / "client.test.js")],
+        [str(NODE), "--test", *(str(CLIENT / "test" / name) for name in names)],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

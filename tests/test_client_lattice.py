@@ -189,7 +189,7 @@ def test_node_refuses_forged_lattices_and_takes_honest_ones(tmp_path: Path) -> N
     assert said["one double below the tightest"] == "GuaranteeError"
 
 
-@pytest.mark.xdist_group("heavy")
+@pytest.mark.heavy
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 def test_chromium_refuses_forged_lattices_and_takes_honest_ones(tmp_path: Path) -> None:
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -6,15 +6,11 @@ import base64
 import io
 import json
 import math
-import os
 import re
-import shutil
-import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -22,187 +18,13 @@ from PIL import Image
 from scipy import stats
 
 import whereish as wh
+from browsing import BROWSER_MARKS, ELSEWHERE, Visit, Visitor, pmtiles
 from forgeries import file_of, taken_apart
-from serving import Served, serving, wait_until
+from lattice_files import lattice_file
+from serving import Served, wait_until
 from whereish.format import mechanism_bytes, unpack
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-VENDOR = Path(wh.__file__).parent / "service" / "page" / "vendor" / "stamp"
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium to open the page in"),
-    pytest.mark.skipif(not VENDOR.exists(), reason="the page is not built: python hatch_build.py"),
-    # One browser and one service for all of them.
-    pytest.mark.heavy,
-]
-FLAGS = [
-    "--no-sandbox", "--headless=new", "--disable-gpu-sandbox", "--use-gl=angle",
-    "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run",
-]  # fmt: skip
-ELSEWHERE = "elsewhere.localhost"  # the same machine under a name that the page does not know
-PATIENCE_MS = 30_000
-EMPTY_MAP = (251, 251, 246)
-NO_WEBGL = (
-    "const real = HTMLCanvasElement.prototype.getContext;"
-    "HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {"
-    "  return kind.startsWith('webgl') ? null : real.call(this, kind, ...rest); };"
-)
-
-
-class Visit:
-    """A page that is watched: whatever it asks for, says on the console, or must not do."""
-
-    def __init__(self, page: Any, address: str) -> None:
-        self.page = page
-        self.address = address
-        self.asked: list[Any] = []
-        self.complaints: list[str] = []
-        self.expected: list[str] = []
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("request", lambda one: self.asked.append(one))
-        page.on("console", self._hear)
-        page.on("pageerror", lambda wrong: self.complaints.append(str(wrong)))
-        page.add_init_script(
-            "addEventListener('securitypolicyviolation',"
-            " (e) => console.error('violates', e.violatedDirective, e.blockedURI));"
-        )
-
-    def _hear(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
-
-    def open(self, *, built: bool = True) -> Visit:
-        self.page.goto(self.address)
-        if built:
-            self.page.wait_for_selector("#result:not([hidden])")
-            self.page.wait_for_selector("#pane-best .map[data-ready=true]")
-        return self
-
-    def text(self, selector: str) -> str:
-        return str(self.page.inner_text(selector)).replace("\u00a0", " ")
-
-    def wait_text(self, selector: str, pattern: str) -> str:
-        self.page.wait_for_function(
-            "([s, p]) => new RegExp(p).test(document.querySelector(s).innerText"
-            ".replaceAll('\\u00a0', ' '))",
-            arg=[selector, pattern],
-        )
-        return self.text(selector)
-
-    def place(self) -> int:
-        return int(self.page.get_attribute("#pane-best", "data-place"))
-
-    def tip(self, pane: str = "#pane-best") -> tuple[float, float]:
-        box = self.page.locator(f"{pane} .pin").bounding_box()
-        return box["x"] + box["width"] / 2, box["y"] + box["height"] - 1.6
-
-    def colour(self, x: float, y: float) -> tuple[int, ...]:
-        """Return the colour that people see somewhere, when the map has settled."""
-        self.page.wait_for_timeout(350)
-        clip = {"x": x, "y": y, "width": 1, "height": 1}
-        shot = Image.open(io.BytesIO(self.page.screenshot(clip=clip))).convert("RGB")
-        return tuple(np.asarray(shot)[0, 0].tolist())
-
-    def beside_the_pin(self) -> tuple[float, float, tuple[int, ...]]:
-        """Return a point at the pin and its colour, once the pin stands and the map is painted."""
-        found: list[Any] = []
-
-        def painted() -> bool:
-            x, y = self.tip()
-            found[:] = [x + 14, y + 14, self.colour(x + 14, y + 14)]
-            return found[2] != EMPTY_MAP and self.tip() == (x, y)
-
-        wait_until(painted)
-        return found[0], found[1], found[2]
-
-    def wait_colour(self, x: float, y: float, holds: Callable[[tuple[int, ...]], bool]) -> None:
-        """Wait until the colour that people see somewhere is as it should be."""
-        wait_until(lambda: holds(self.colour(x, y)))
-
-    def give(self, selector: str, *files: tuple[str, str | bytes]) -> None:
-        self.page.set_input_files(
-            selector,
-            [
-                {
-                    "name": name,
-                    "mimeType": "application/octet-stream",
-                    "buffer": content if isinstance(content, bytes) else content.encode(),
-                }
-                for name, content in files
-            ],
-        )
-
-    def check(self) -> None:
-        """Nobody else was asked, nothing was violated, and the console is silent."""
-        hosts = {urlsplit(one.url).netloc for one in self.asked if one.url.startswith("http")}
-        assert hosts <= {urlsplit(self.address).netloc}
-        left = [said for said in self.complaints if not any(part in said for part in self.expected)]
-        assert left == []
-
-
-def pmtiles(colour: tuple[int, int, int]) -> bytes:
-    """Return a PMTiles archive, version 3, of one picture of one colour: the whole world."""
-    stream = io.BytesIO()
-    Image.new("RGB", (256, 256), colour).save(stream, "PNG")
-    tile = stream.getvalue()
-    size = bytes([len(tile) & 127 | 128, len(tile) >> 7])  # as a varint, of two bytes here
-    root = bytes([1, 0, 1]) + size + bytes([1])  # one entry: tile 0, once, so long, at 0
-    start = 127 + len(root)
-    head = b"PMTiles\x03" + struct.pack(
-        "<11Q", 127, len(root), start, 2, start + 2, 0, start + 2, len(tile), 1, 1, 1
-    )
-    head += bytes([1, 1, 1, 2, 0, 0])  # nothing compressed, PNG, zoom 0
-    head += struct.pack("<4iB2i", -1800000000, -850000000, 1800000000, 850000000, 0, 0, 0)
-    return head + root + b"{}" + tile
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = tmp_path_factory.mktemp("page")
-    (folder / "green.pmtiles").write_bytes(pmtiles((0, 160, 60)))
-    tiles = ("--tiles", str(folder / "green.pmtiles"), "--tiles-credit", "© Somebody")
-    with serving(folder / "kept", "--allow-host", ELSEWHERE, *tiles) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture
-def visit(browser: Any, service: Served) -> Iterator[Callable[..., Visit]]:
-    contexts: list[Any] = []
-    visits: list[Visit] = []
-
-    def make(width: int = 1000, height: int = 720, host: str | None = None, **more: Any) -> Visit:
-        size = {"width": width, "height": height}
-        contexts.append(browser.new_context(viewport=size, accept_downloads=True, **more))
-        port = urlsplit(service.url).port
-        address = f"http://{host}:{port}/" if host else f"{service.url}/"
-        visits.append(Visit(contexts[-1].new_page(), address))
-        return visits[-1]
-
-    yield make
-    for one in visits:
-        one.check()
-    for context in contexts:
-        context.close()
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = os.environ.get("WHEREISH_SCREENSHOTS")
-    made = Path(folder) if folder else tmp_path_factory.mktemp("screenshots")
-    made.mkdir(parents=True, exist_ok=True)
-    return made
-
-
-Visitor = Callable[..., Visit]
+pytestmark = BROWSER_MARKS
 
 
 def test_opens_with_something_to_see(visit: Visitor, pictures: Path) -> None:
@@ -210,7 +32,7 @@ def test_opens_with_something_to_see(visit: Visitor, pictures: Path) -> None:
     assert "Paris" in seen.text("#who-name")
     assert seen.page.input_value("#metres") == "650"
     said = seen.wait_text("#where", "Reports from here")
-    assert re.search(r"the same place \d+ %, .* 95 % fall within", said)
+    assert re.search(r"the same place \d+ %, .* On average they are \d+ m from the pin", said)
     # The pin stands at the likeliest place, whose cell is not the colour of the ground.
     assert seen.place() == int(np.argmax(wh.embedded_city().prior))
     colour = seen.beside_the_pin()[2]
@@ -218,14 +40,21 @@ def test_opens_with_something_to_see(visit: Visitor, pictures: Path) -> None:
     assert float(seen.text("#figure-loss").split()[0]) == pytest.approx(798, abs=1)
     proved = seen.text("#proved")
     assert "No mechanism this private has a loss below 798 m: that is proved" in proved
-    # Over the prior in the panel, from the pin on the left.
+    # One radius of 95 %, over the prior, in the panel and at the circle.
     city = wh.embedded_city()
     mechanism = wh.optimal(city.places, city.prior, math.log(2) / 0.65, solver="structured")
     reach = wh.report_radius(mechanism, city.prior)
     assert seen.text("#figure-reach") == f"{reach:.2f} km" == "2.49 km"
-    here = wh.report_radius(mechanism, np.eye(48)[seen.place()])
-    assert seen.text("#key-reach") == f"95 % of reports from the pin: within {here:.2f} km"
-    # Every request but those of a job is for a file; and the job is deleted on the service.
+    assert seen.text("#key-reach") == "95 % of reports: within 2.49 km of the true place"
+    assert seen.text("#figure-gap") == "< 0.0001 %"
+    # Built here: every request is for a file.
+    assert "Built on this device" in proved
+    assert "Nothing was sent" in proved
+    assert not [one for one in seen.asked if "/v1/mechanisms" in one.url]
+    # Built by the service, if the person wants it: the job is deleted there afterwards.
+    seen.by_service(build=True)
+    assert seen.text("#figure-loss") == "798 m"
+    assert "The service has deleted its copy" in seen.text("#proved")
     jobs = [one for one in seen.asked if "/v1/mechanisms" in one.url]
     assert [one.method for one in jobs] == ["POST", "GET", "GET", "GET", "DELETE"]
     # The stream, the file with the prior to show how good it is, and the one to download.
@@ -273,24 +102,22 @@ def test_the_pin_is_dragged(visit: Visitor) -> None:
 
 def test_the_time_told_is_the_time_waited(visit: Visitor) -> None:
     """A service that is slow to hand over the file is part of what the person waits for."""
-    seen = visit()
+    seen = visit(webgl=False)
 
     def slowly(route: Any) -> None:
         time.sleep(3)
         route.continue_()
 
     seen.page.route("**/file", slowly)
-    seen.open()
-    (waited,) = re.findall(r"Built in (\d+) s", seen.text("#proved"))
+    seen.open().by_service(build=True)
+    (waited,) = re.findall(r"Built by the service in (\d+) s", seen.text("#proved"))
     assert int(waited) >= 3
 
 
 @pytest.mark.parametrize("webgl", [True, False], ids=["webgl", "plain"])
 def test_drawn_reports_stay_when_the_theme_changes(visit: Visitor, webgl: bool) -> None:
     """The same reports, drawn in the other theme: on both maps when two are compared."""
-    seen = visit()
-    if not webgl:
-        seen.page.add_init_script(NO_WEBGL)
+    seen = visit(webgl=webgl)
     seen.open()
     seen.page.click("#compare")
     seen.page.wait_for_selector("#pane-laplace .map[data-ready=true]")
@@ -340,7 +167,7 @@ def test_reports_are_drawn_and_nobody_is_told(visit: Visitor) -> None:
 
 
 def test_the_level_is_in_words(visit: Visitor) -> None:
-    seen = visit().open()
+    seen = visit(webgl=False).open().by_service()
     assert f"{math.log(2) / 0.65:.4g}" in seen.text("#epsilon")
     seen.page.fill("#metres", "300")
     seen.page.fill("#ratio", "4")
@@ -375,7 +202,7 @@ def test_the_level_is_in_words(visit: Visitor) -> None:
 
 
 def test_the_slider_by_keyboard_and_too_fine_a_level(visit: Visitor) -> None:
-    seen = visit().open()
+    seen = visit(webgl=False).open()
     seen.page.focus("#metres-slider")
     seen.page.keyboard.press("Home")
     assert seen.page.input_value("#metres") == "100"
@@ -387,18 +214,30 @@ def test_the_slider_by_keyboard_and_too_fine_a_level(visit: Visitor) -> None:
     assert not seen.page.is_visible("#telling")
 
 
-def test_planar_laplace_beside_it(visit: Visitor, pictures: Path) -> None:
+@pytest.mark.parametrize("where", ["device", "service"])
+def test_planar_laplace_beside_it(visit: Visitor, pictures: Path, where: str) -> None:
     seen = visit(1440, 900).open()
+    seen.page.check(f"input[value={where}]")
     seen.page.click("#compare")
     seen.page.wait_for_selector("#compare-table table")
     seen.page.wait_for_selector("#pane-laplace .map[data-ready=true]")
+    # Land is drawn later than the map: until then it is not shown as sea.
+    box = seen.page.locator("#pane-laplace .map").bounding_box()
+    red, _, blue = seen.colour(box["x"] + box["width"] - 20, box["y"] + box["height"] / 2)
+    assert blue <= red
     seen.page.click("#draw-many")
     assert seen.page.get_attribute("#pane-laplace", "data-drawn") == "100"
     cells = seen.page.locator("#compare-table tbody tr").first.locator("td").all_inner_texts()
     city, level = wh.embedded_city(), math.log(2) / 0.65
-    noise = wh.quality_loss(wh.planar_laplace(city.places, level), city.prior)
+    if where == "service":
+        noise = wh.quality_loss(wh.planar_laplace(city.places, level), city.prior)
+    else:  # with the best remap for the prior
+        made = wh.planar_laplace_everywhere(city.places, city.prior, level)
+        noise = wh.expected_loss(made, city.places, city.prior)
+        assert "best remap" in seen.text("#compare-table")
+        assert not [one for one in seen.asked if one.method == "POST"]
     assert float(cells[0].split()[0]) == pytest.approx(798, abs=1)
-    assert float(cells[1].split()[0]) == pytest.approx(noise, abs=0.006)
+    assert in_km(*cells[1].replace("\u00a0", " ").split()) == pytest.approx(noise, abs=0.006)
     # One pin, one camera.
     seen.page.focus("#pane-laplace .pin")
     seen.page.keyboard.press("ArrowLeft")
@@ -416,19 +255,19 @@ def test_planar_laplace_beside_it(visit: Visitor, pictures: Path) -> None:
     before = offset("#pane-best")
     seen.page.click("#pane-best .maplibregl-ctrl-zoom-in")
     wait_until(zoomed_together)
-    seen.page.screenshot(path=pictures / "compare.png")
+    seen.page.screenshot(path=pictures / f"compare-{where}.png")
     seen.page.click("#compare")
     assert not seen.page.is_visible("#pane-laplace")
 
 
 def test_the_certificate_and_a_file_that_draws_as_it_says(visit: Visitor, tmp_path: Path) -> None:
-    seen = visit()
+    seen = visit(webgl=False)
     bodies: list[bytes] = []
     seen.page.on(
         "response",
         lambda answer: bodies.append(answer.body()) if "/file?prior=omit" in answer.url else None,
     )
-    seen.open()
+    seen.open().by_service(build=True)
     seen.page.click("#certificate-open")
     said = seen.text("#certificate")
     for part in (
@@ -438,7 +277,7 @@ def test_the_certificate_and_a_file_that_draws_as_it_says(visit: Visitor, tmp_pa
         assert part in said
     # The time that a person waited includes that of the computation, which is in the file.
     (searched,) = re.findall(r"The computation took ([\d.]+) s \(", said)
-    (waited,) = re.findall(r"Built in ([\d.]+) s", seen.text("#proved"))
+    (waited,) = re.findall(r"Built by the service in ([\d.]+) s", seen.text("#proved"))
     assert float(waited) >= float(searched)
     assert re.search(r"whereish audit whereish-1\.066\.whereish", said)
     assert re.search(r"SHA-256 [0-9a-f]{64}", said)
@@ -488,7 +327,7 @@ def test_a_mechanism_is_opened_from_disk(visit: Visitor, tmp_path: Path) -> None
     places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36], [52.53, 13.38]])
     prior = [0.4, 0.3, 0.2, 0.1]
     wh.save_mechanism(path, wh.optimal(places, prior, 2.0), prior)
-    seen = visit().open()
+    seen = visit(webgl=False).open()
     content = path.read_bytes()
     seen.give("#file-input", ("bad.whereish", content[:-1] + bytes([content[-1] ^ 1])))
     assert "bad.whereish cannot be opened: the file was changed" in seen.wait_text(
@@ -513,7 +352,7 @@ def test_the_promise_of_an_opened_file_is_not_in_the_words_of_the_file(visit: Vi
         "guarantee": ["This mechanism has epsilon 0.0001: perfect privacy."],
         "quality_loss_km": 0.512, "lower_bound_km": 0.512, "gap": 0.0, "method": "optimal",
     }  # fmt: skip
-    seen = visit().open()
+    seen = visit(webgl=False).open()
     seen.give("#file-input", ("forged.whereish", file_of(arrays, told, {**claimed, **lies})))
     seen.wait_text("#who-name", "forged")
     seen.page.click("#certificate-open")
@@ -529,7 +368,7 @@ def test_a_file_without_a_prior_claims_nothing_of_it(visit: Visitor, tmp_path: P
     path = tmp_path / "k.whereish"
     places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36], [52.53, 13.38]])
     wh.save_mechanism(path, wh.optimal(places, [0.4, 0.3, 0.2, 0.1], 2.0))
-    seen = visit().open()
+    seen = visit(webgl=False).open()
     seen.give("#file-input", ("no prior.whereish", path.read_bytes()))
     seen.wait_text("#who-name", "no prior")
     assert seen.text("#figure-loss") == seen.text("#figure-reach") == "not known"
@@ -571,7 +410,7 @@ def days(lat: float, lon: float) -> list[tuple[float, float, str]]:
 
 
 def test_own_traces_are_read_here(visit: Visitor, pictures: Path) -> None:
-    seen = visit(1440, 900).open()
+    seen = visit(1440, 900, webgl=False).open()
     before = len(seen.asked)
     seen.page.click("#own-open")
     stay = {
@@ -587,18 +426,22 @@ def test_own_traces_are_read_here(visit: Visitor, pictures: Path) -> None:
     said = seen.wait_text("#own-words", "points")
     assert "hold 100 %" in said
     assert "130 hours" in said
-    assert "service on this machine" in seen.text("#own-sends")
-    worker = [one.url for one in seen.asked[before:]]
-    assert all("/assets/" in url for url in worker)  # nothing but the reader itself
+    assert "Nothing is sent" in seen.text("#own-sends")
     seen.page.screenshot(path=pictures / "own.png")
+    seen.page.click("#own-use")
+    seen.wait_text("#proved", "Built on this device .* Nothing was sent")
+    assert [one.url for one in seen.asked[before:]] == []
+    # By the service, if the person asks for it: what is said to be sent is sent.
+    seen.by_service()
+    assert "service on this machine" in seen.text("#sends")
     with seen.page.expect_request(lambda one: one.method == "POST") as asked:
-        seen.page.click("#own-use")
+        seen.page.click("#build")
     recipe = json.loads(asked.value.post_data)
     assert sum(recipe["prior"]) == pytest.approx(1)
     # 90 hours of 130 at home, 40 at work; the places around are there to hide among.
     assert sorted(recipe["prior"])[-2:] == pytest.approx([40 / 130, 90 / 130])
     assert "2024" not in asked.value.post_data
-    seen.page.wait_for_selector("#result:not([hidden])")
+    seen.wait_text("#proved", "Built by the service")
     assert "2 files" in seen.text("#who-name")
 
 
@@ -630,7 +473,7 @@ OTHER_KINDS = {
 
 
 def test_every_kind_of_trace_and_bad_files_say_so(visit: Visitor) -> None:
-    seen = visit().open()
+    seen = visit(webgl=False).open()
     seen.page.click("#own-open")
     for name, content in OTHER_KINDS.items():
         seen.give("#own-input", (name, content))
@@ -665,13 +508,15 @@ def profile_csv(n: int) -> str:
 
 @pytest.mark.parametrize("places", [3, 4])
 def test_small_profiles_are_proved_too(visit: Visitor, places: int) -> None:
-    seen = visit().open()
+    seen = visit(webgl=False).open()
     seen.page.click("#own-open")
     rows = "".join(f"{k},{k % 2},{k + 1}\n" for k in range(places))
     seen.give("#own-input", ("plane.csv", "x_km,y_km,prior\n" + rows))
     total = places * (places + 1) // 2
     assert f"sums to {total}, not to 1" in seen.wait_text("#own-words", f"{places} places")
     seen.page.click("#own-use")
+    seen.wait_text("#sends", "without coordinates on the earth are built by the service only")
+    seen.page.click("#build")
     seen.wait_text("#proved", "that is proved")
     seen.wait_text("#where", "The pin is at the most likely place")
     # Without an earth there are no degrees.
@@ -681,7 +526,7 @@ def test_small_profiles_are_proved_too(visit: Visitor, places: int) -> None:
 
 
 def test_files_are_told_of_as_they_are(visit: Visitor) -> None:
-    seen = visit().open()
+    seen = visit(webgl=False).open()
     seen.page.click("#own-open")
     seen.give("#own-input", ("far.csv", "lat,lon,prior\n48.8,2.3,1\n140,2.3,1\n"))
     assert "latitude" in seen.wait_text("#own-wrong", "is not in row 2")
@@ -696,7 +541,8 @@ def test_files_are_told_of_as_they_are(visit: Visitor) -> None:
 
 
 def everywhere(seen: Visit) -> Any:
-    """Ask for a guarantee between any two points; return the recipe that was sent."""
+    """Ask the service for a guarantee between any two points; return the recipe that was sent."""
+    seen.by_service()
     seen.page.focus("input[name=guarantee]:checked")
     seen.page.keyboard.press("ArrowRight")
     assert "another level or guarantee" in seen.text("#stale")
@@ -713,7 +559,7 @@ def test_a_guarantee_between_any_two_points(visit: Visitor, tmp_path: Path, pict
     city = wh.embedded_city()
     assert recipe["guarantee"] == "everywhere"
     assert recipe["prior"] == pytest.approx(city.prior[city.prior > 0].tolist())
-    assert seen.text("#figure-what") == "points look alike within"
+    assert seen.text("#figure-what") == "Points look alike within"
     assert not seen.page.is_visible("#compare")
     # The pin stands anywhere, and what is drawn has the interpolated probabilities.
     before = len(seen.asked)
@@ -766,6 +612,7 @@ def test_own_traces_with_a_guarantee_between_any_two_points(visit: Visitor, pict
         390, 844, host=ELSEWHERE, color_scheme="dark", has_touch=True, is_mobile=True
     ).open()
     before = len(seen.asked)
+    seen.by_service()
     seen.page.check("input[value=everywhere]")
     seen.page.click("#own-open")
     seen.give("#own-input", ("walk.gpx", gpx(days(59.913, 10.75))))
@@ -783,8 +630,7 @@ def test_own_traces_with_a_guarantee_between_any_two_points(visit: Visitor, pict
     assert recipe["prior"] == pytest.approx([2 / 3, 1 / 3])
     assert np.abs(np.subtract(recipe["places"]["latlon"][0], [59.913, 10.75])).max() < 3e-4
     assert set(recipe) == {
-        "places", "prior", "epsilon_per_km", "guarantee", "method", "lattice_only", "time_limit_s",
-        "keep_prior",
+        "places", "prior", "epsilon_per_km", "guarantee", "method", "time_limit_s", "keep_prior",
     }  # fmt: skip
     seen.wait_text("#proved", "does not hold your visited points")
     seen.wait_text("#where", "The pin is at the most visited point")
@@ -802,11 +648,8 @@ def test_a_file_for_every_point_is_opened(visit: Visitor, pictures: Path) -> Non
     places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36]])
     visits = (places, [0.5, 0.3, 0.2])
     made = wh.optimal_everywhere(*visits, 1.0, vertices=64, method="lattice")
-    noise = wh.planar_laplace_everywhere(*visits, 1.0)
     content = mechanism_bytes(made, visits)
     seen = visit().open()
-    seen.give("#file-input", ("noise.whereish", mechanism_bytes(noise)))
-    assert "Python library" in seen.wait_text("#trouble-words", "cannot be opened")
     seen.give("#file-input", ("bad.whereish", content[:-1] + bytes([content[-1] ^ 1])))
     seen.wait_text("#trouble-words", "bad.whereish cannot be opened: the file was changed")
     seen.give("#file-input", ("mine.whereish", content))
@@ -825,8 +668,164 @@ def test_a_file_for_every_point_is_opened(visit: Visitor, pictures: Path) -> Non
     seen.page.screenshot(path=pictures / "everywhere-opened.png")
 
 
+def spoken(km: float) -> str:
+    """Return a length as the page says it."""
+    return f"{1000 * km:.0f} m" if km < 0.995 else f"{km:.2f} km"
+
+
+def noise_at_pin(seen: Visit, mechanism: wh.PlanarLaplaceEverywhere) -> Any:
+    """Return draws of the library at the pin: how far each is from the pin, in km."""
+    words = seen.page.get_attribute("#pane-best", "data-place").split(",")
+    at = [float(part) for part in words]
+    assert mechanism.outputs.plane is not None
+    here = mechanism.outputs.plane.to_xy(np.array([at]))[0]
+    drawn = mechanism.sample(at, size=20_000, rng=np.random.default_rng(3))
+    return np.hypot(*(drawn.xy - here).T)
+
+
+def check_noise_words(seen: Visit, mechanism: wh.PlanarLaplaceEverywhere) -> None:
+    """Check what the page says about reports from the pin against draws of the library."""
+    away = noise_at_pin(seen, mechanism)
+    said = seen.wait_text("#where", "On average they are")
+    found = re.search(r"On average they are ([\d.]+) (k?m) from the pin", said)
+    assert found is not None
+    assert in_km(*found.groups()) == pytest.approx(away.mean(), abs=4 * away.std() / 140 + 0.001)
+
+
+def in_km(number: str, unit: str) -> float:
+    """Return a length that the page says, in km."""
+    return float(number) / (1 if unit == "km" else 1000)
+
+
+def check_noise_reach(
+    seen: Visit, mechanism: wh.PlanarLaplaceEverywhere, points: wh.Places, weights: Any
+) -> None:
+    """Check the radius of 95 % over the visited points against draws of the library."""
+    rng = np.random.default_rng(5)
+    assert points.latlon is not None
+    away, parts = list[Any](), list[Any]()
+    for latlon, weight in zip(points.latlon.tolist(), weights, strict=True):
+        here = mechanism.outputs.plane.to_xy(np.array([latlon]))[0]  # type: ignore[union-attr]
+        drawn = mechanism.sample(latlon, size=4000, rng=rng)
+        away.append(np.hypot(*(drawn.xy - here).T))
+        parts.append(np.full(4000, weight / 4000))
+    reach = in_km(*seen.text("#figure-reach").split())
+    far, weigh = np.concatenate(away), np.concatenate(parts)
+    # The radius is the distance of an output, rounded.
+    assert weigh[far <= reach + 0.006].sum() > 0.94
+    assert weigh[far < reach - 0.006].sum() < 0.96
+
+
+def test_noise_is_built_where_it_is_the_better_one(
+    visit: Visitor, tmp_path: Path, pictures: Path
+) -> None:
+    seen = visit(1440, 900, webgl=False).open().by_service()
+    seen.page.check("input[value=everywhere]")
+    seen.page.fill("#metres", "100")
+    with seen.page.expect_request(lambda one: one.method == "POST") as asked:
+        seen.page.click("#build")
+    assert "lattice_only" not in json.loads(asked.value.post_data)
+    assert "Planar Laplace noise is drawn exactly" in seen.wait_text("#proved", "noise")
+    assert seen.text("#figure-what") == "Points look alike within"
+    assert seen.text("#figure-hidden") == "100 m"
+    assert not seen.page.is_visible("#compare")
+    with seen.page.expect_download() as coming:
+        seen.page.click("#download")
+    path = tmp_path / "k.whereish"
+    coming.value.save_as(path)
+    assert "points" not in unpack(path.read_bytes())[0]
+    audited = wh.audit_file(path)
+    assert audited["kind"] == "planar-laplace"
+    mechanism, _ = wh.load_mechanism(path)
+    # What it costs: computed by the page from the table, and by the library.
+    city = wh.embedded_city()
+    used = city.prior > 0
+    visited = city.places.subset(np.flatnonzero(used).tolist()), city.prior[used]
+    best = wh.optimal_everywhere(*visited, math.log(2) / 0.1)
+    assert isinstance(best, wh.PlanarLaplaceEverywhere)
+    loss = wh.expected_loss(mechanism, *visited)
+    assert float(seen.text("#figure-loss").split()[0]) == pytest.approx(1000 * loss, abs=1.5)
+    check_noise_reach(seen, mechanism, *visited)
+    # The pin stands anywhere, and nobody is told where.
+    before = len(seen.asked)
+    x, y = seen.tip()
+    seen.page.mouse.move(x, y - 20)
+    seen.page.mouse.down()
+    seen.page.mouse.move(x - 37, y - 9, steps=4)
+    seen.page.mouse.up()
+    assert math.dist(seen.tip(), (x - 37, y + 11)) < 2
+    check_noise_words(seen, mechanism)
+    seen.page.click("#draw-many")
+    said = seen.wait_text("#drawn", "100 reports")
+    found = re.search(r"on average ([\d.]+) (k?m) from the pin", said)
+    assert found is not None
+    away = noise_at_pin(seen, mechanism)
+    mean = float(found[1]) / (1 if found[2] == "km" else 1000)
+    assert mean == pytest.approx(away.mean(), abs=5 * away.std() / 10 + 0.001)
+    assert [one.url for one in seen.asked[before:]] == []
+    seen.page.screenshot(path=pictures / "noise-light.png")
+    seen.page.click("#certificate-open")
+    words = seen.text("#certificate")
+    assert "For any two points d km apart, wherever they are" in words
+    assert "The guarantee is that of the noise" in words
+    other = f"The best lattice that was found would lose {spoken(best.build.other_loss_km or 0)}."
+    assert other in words
+    assert other in seen.text("#proved")
+    assert "every cell of the table names a report" in words
+    assert not re.search("corner|rectangle|its lattice|0 ratios", words)
+    seen.page.screenshot(path=pictures / "noise-certificate.png")
+    seen.page.keyboard.press("Escape")
+    # A level at which the lattice is better, and back to places.
+    seen.page.fill("#metres", "650")
+    seen.page.click("#build")
+    seen.wait_text("#proved", "corners of the lattice were checked")
+    seen.page.check("input[value=places]")
+    seen.page.click("#build")
+    seen.wait_text("#proved", "ratios were checked")
+    assert 0 <= seen.place() < 48
+
+
+def test_a_file_of_noise_is_opened(visit: Visitor, pictures: Path) -> None:
+    places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36]])
+    visits = (places, [0.5, 0.3, 0.2])
+    noise = wh.planar_laplace_everywhere(*visits, 1.0)
+    loss = spoken(wh.expected_loss(noise, *visits))
+    seen = visit(390, 844, color_scheme="dark", has_touch=True, is_mobile=True).open()
+    arrays, told, claimed = taken_apart(mechanism_bytes(noise, visits))
+    beyond = {**arrays, "table": np.full_like(arrays["table"], len(noise.outputs))}
+    seen.give("#file-input", ("bad.whereish", lattice_file(beyond, told, claimed)))
+    seen.wait_text("#trouble-words", "bad.whereish cannot be opened: table must name outputs")
+    # A false loss: the page computes its own.
+    false = lattice_file(arrays, told, {**claimed, "quality_loss_km": 0.001})
+    seen.give("#file-input", ("mine.whereish", false))
+    seen.wait_text("#who-more", "3 visited points")
+    assert not seen.page.is_visible("#trouble")
+    assert seen.page.is_checked("input[value=everywhere]")
+    assert seen.text("#figure-loss") == loss
+    assert "The file holds your visited points" in seen.text("#proved")
+    seen.wait_text("#where", "The pin is at the most visited point")
+    check_noise_words(seen, noise)
+    check_noise_reach(seen, noise, *visits)
+    seen.page.click("#draw-one")
+    seen.wait_text("#drawn", "One report")
+    seen.page.click("#certificate-open")
+    words = seen.text("#certificate")
+    assert f"A report is {loss} from the true point on average" in words
+    assert "The file holds no prior" not in words
+    seen.page.click("#certificate button")
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
+    seen.page.screenshot(path=pictures / "noise-phone-dark.png", full_page=True)
+    seen.give("#file-input", ("bare.whereish", mechanism_bytes(noise)))
+    seen.wait_text("#who-name", "bare")
+    assert seen.text("#figure-loss") == "not known"
+    # In a plane, and so large a level that the noise is smaller than a cell.
+    flat = wh.planar_laplace_everywhere([[0, 0], [3, 4]], None, 200.0)
+    seen.give("#file-input", ("flat.whereish", mechanism_bytes(flat)))
+    seen.wait_text("#where", "Reports from here: the same place 100 %")
+
+
 def test_a_profile_with_visited_points_is_built_for_them(visit: Visitor) -> None:
-    seen = visit().open()
+    seen = visit(webgl=False).open().by_service()
     seen.page.check("input[value=everywhere]")
     seen.page.click("#own-open")
     head = "lat,lon,prior,visited\n"
@@ -837,8 +836,9 @@ def test_a_profile_with_visited_points_is_built_for_them(visit: Visitor) -> None
     )
     seen.give("#own-input", ("me.csv", head + rows))
     assert "3 visited points" in seen.wait_text("#own-sends", "visited")
+    seen.page.click("#own-use")
     with seen.page.expect_request(lambda one: one.method == "POST") as asked:
-        seen.page.click("#own-use")
+        seen.page.click("#build")
     recipe = json.loads(asked.value.post_data)
     assert recipe["prior"] == [0.5, 0.25, 0.25]
     assert recipe["places"]["latlon"][0] == [48.8501, 2.3501]
@@ -849,17 +849,19 @@ def test_a_profile_with_visited_points_is_built_for_them(visit: Visitor) -> None
     seen.wait_text("#own-words", "24 points")
     seen.page.click("#own-use")
     seen.wait_text("#who-name", "home.plt")
+    seen.page.click("#build")
     seen.wait_text("#where", "Reports from here: the same place 100 %")
     assert seen.text("#figure-loss") == "0 m"
 
 
 def test_a_live_bar_and_a_way_out(visit: Visitor, service: Served) -> None:
-    seen = visit().open()
+    seen = visit(webgl=False).open()
     seen.page.click("#own-open")
     seen.give("#own-input", ("me.csv", profile_csv(256)))
     seen.wait_text("#own-words", "256 places")
+    seen.page.click("#own-use")
     with seen.page.expect_response(lambda one: one.request.method == "POST") as made:
-        seen.page.click("#own-use")
+        seen.page.click("#build")
     job = made.value.json()["id"]
     seen.wait_text("#progress-words", r"Step \d+: loss .*, within [\d.]+ % of the least possible")
     assert 0 < seen.page.evaluate("document.getElementById('bar').value") < 1
@@ -881,7 +883,7 @@ def test_a_live_bar_and_a_way_out(visit: Visitor, service: Served) -> None:
 
 
 def test_on_another_machine_nothing_personal_is_sent_unasked(visit: Visitor) -> None:
-    seen = visit(host=ELSEWHERE).open()
+    seen = visit(host=ELSEWHERE, webgl=False).open().by_service()
     before = len(seen.asked)
     seen.page.click("#own-open")
     seen.give("#own-input", ("walk.gpx", gpx(days(59.913, 10.75))))
@@ -899,7 +901,7 @@ def test_on_another_machine_nothing_personal_is_sent_unasked(visit: Visitor) -> 
 
 
 def test_what_the_service_refuses_is_told(visit: Visitor) -> None:
-    seen = visit().open()
+    seen = visit(webgl=False).open().by_service()
     seen.expected += ["status of 4", "status of 5", "net::ERR_FAILED"]
     answers: list[tuple[int, dict[str, str], str]] = [
         (429, {"Retry-After": "1"}, "there are too many jobs"),
@@ -934,12 +936,12 @@ def test_what_the_service_refuses_is_told(visit: Visitor) -> None:
 
 
 def test_an_outage_is_waited_for(visit: Visitor) -> None:
-    seen = visit()
+    seen = visit(webgl=False)
     seen.page.add_init_script(
         "window.later = 0; const real = performance.now.bind(performance);"
         "performance.now = () => real() + window.later;"
     )
-    seen.open()
+    seen.open().by_service()
     seen.expected += ["net::ERR_FAILED", "status of 429"]
     away = True
 
@@ -980,7 +982,7 @@ def test_an_outage_is_waited_for(visit: Visitor) -> None:
 
 
 def test_a_note_and_a_job_that_is_gone(visit: Visitor) -> None:
-    seen = visit().open()
+    seen = visit(webgl=False).open().by_service()
     job: dict[str, Any] = {"id": "x" * 24, "state": "running", "progress": None, "error": None}
     note = "waiting for a free core of the cluster"
     states = [f"event: state\ndata: {json.dumps(job | {'note': note})}\n\n"]
@@ -1008,7 +1010,7 @@ def test_a_note_and_a_job_that_is_gone(visit: Visitor) -> None:
 
 
 def test_the_keyboard_is_not_lost(visit: Visitor) -> None:
-    seen = visit().open()
+    seen = visit(webgl=False).open()
 
     def focus() -> str:
         return str(seen.page.evaluate("document.activeElement.id"))
@@ -1023,8 +1025,8 @@ def test_the_keyboard_is_not_lost(visit: Visitor) -> None:
     seen.page.keyboard.press("Enter")
     assert focus() == "build"
     seen.page.click("#own-open")
-    seen.give("#own-input", ("me.csv", profile_csv(256)))
-    seen.wait_text("#own-words", "256 places")
+    seen.give("#own-input", ("me.csv", profile_csv(192)))
+    seen.wait_text("#own-words", "192 places")
     seen.page.click("#own-use")
     seen.page.wait_for_selector("#cancel")
     seen.page.focus("#cancel")
@@ -1051,7 +1053,7 @@ def test_tiles_that_do_not_come_are_told_of(visit: Visitor) -> None:
 
 
 def test_a_key_is_asked_for(visit: Visitor) -> None:
-    seen = visit()
+    seen = visit(webgl=False)
     seen.expected.append("status of 401")
     keys: list[str | None] = []
 
@@ -1066,11 +1068,17 @@ def test_a_key_is_asked_for(visit: Visitor) -> None:
     about = {"version": "0", "key_needed": True, "limits": {"places": 2000}, "tiles": None}
     seen.page.route("**/v1/about", lambda route: route.fulfill(json=about))
     seen.page.route("**/v1/mechanisms**", guard)
-    seen.open(built=False)
-    seen.page.wait_for_selector("#build:not([disabled])")
-    assert keys == []  # it asks when something is to be built
+    seen.open()  # on the device, nobody needs a key
+    seen.page.click("#own-open")
+    seen.give("#own-input", ("me.csv", profile_csv(208)))
+    seen.wait_text("#own-words", "208 places")
+    seen.page.click("#own-use")
     said = seen.wait_text("#where", r"Press Build .*\(a key is needed\)")
     assert "nothing to draw or to compare" in said
+    assert keys == []  # it asks when the service is to build something
+    seen.page.click("#who-city")
+    seen.wait_text("#proved", "Built on this device")
+    seen.by_service()
     seen.page.click("#build")
     assert not seen.page.is_visible("#key-wrong")
     seen.page.fill("#key-text", "wrong")
@@ -1079,7 +1087,7 @@ def test_a_key_is_asked_for(visit: Visitor) -> None:
     assert seen.page.get_attribute("#key-wrong", "role") == "alert"
     seen.page.fill("#key-text", "right")
     seen.page.keyboard.press("Enter")
-    seen.page.wait_for_selector("#result:not([hidden])")
+    seen.wait_text("#proved", "Built by the service")
     assert set(keys) == {None, "Bearer wrong", "Bearer right"}
     assert seen.page.evaluate("sessionStorage.length + localStorage.length") == 0
 
@@ -1105,8 +1113,7 @@ def test_on_a_phone_and_in_the_dark(visit: Visitor, pictures: Path) -> None:
 
 
 def test_without_webgl_there_is_still_a_map(visit: Visitor, pictures: Path) -> None:
-    seen = visit()
-    seen.page.add_init_script(NO_WEBGL)
+    seen = visit(webgl=False)
     seen.open()
     assert seen.page.is_visible(".plain-map")
     x, y, before = seen.beside_the_pin()

@@ -20,23 +20,16 @@ from whereish.profiles import PersonalProfile, personal_profile
 from whereish.traces import open_traces
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "src" / "whereish" / "service" / "page"
+CLIENT = ROOT / "clients" / "js"
 NODE = shutil.which("node") or shutil.which("node", path=str(Path(sys.executable).parent))
 needs_node = pytest.mark.skipif(NODE is None, reason="there is no node to run the page's code in")
 _SCRIPT = """
-import { readFile as bytes } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { basename } from "node:path";
-import { bestSize, inCells, layOut } from "./grid.js";
-import { Points, readFile } from "./traces.js";
-import { visitedPoints } from "./visited.js";
-const points = new Points();
-const file = new Blob([await bytes(process.argv[2])]);
-file.name = basename(process.argv[2]);
-await readFile(file, points, () => {});
-const laid = layOut(points.arrays);
-const visits = visitedPoints(points.arrays, laid.centre, laid.timed);
-process.stdout.write(JSON.stringify(
-  { ...inCells(laid, bestSize(laid)), centre: laid.centre, visits }));
+const [client, file] = process.argv.slice(1);
+const { profileOf, readTraces } = await import(client);
+const points = await readTraces([{ name: basename(file), bytes: readFileSync(file) }]);
+process.stdout.write(JSON.stringify(profileOf(points)));
 """
 Row = tuple[datetime, float, float]
 
@@ -48,8 +41,9 @@ def test_the_constants_of_the_page_are_the_librarys() -> None:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    written = (PAGE / "constants.js").read_text()
-    assert written == module.constants(), "run python tools/page_constants.py"
+    for name, values in module.FILES.items():
+        written = (ROOT / name).read_text()
+        assert written == module.constants(values), "run python tools/page_constants.py"
 
 
 def life(seed: int, lat: float, lon: float, days: int = 20) -> list[Row]:
@@ -148,18 +142,11 @@ def as_takeout(rows: list[Row]) -> str:
     return json.dumps({"timelineObjects": objects})
 
 
-def by_page(file: Path, scratch: Path) -> dict[str, Any]:
-    """Run the page's modules in node; the client comes from its folder, as the build copies it."""
-    scratch.mkdir()
-    for module in PAGE.glob("*.js"):
-        shutil.copy(module, scratch)
-    shutil.copytree(ROOT / "clients" / "js" / "whereish", scratch / "vendor" / "whereish")
-    shutil.copy(ROOT / "clients" / "js" / "whereish.js", scratch / "vendor")
-    (scratch / "package.json").write_text('{"type": "module"}')
-    (scratch / "run.js").write_text(_SCRIPT)
-    done = subprocess.run(
-        [str(NODE), "run.js", str(file)], cwd=scratch, capture_output=True, text=True, check=False
-    )
+def by_page(file: Path) -> dict[str, Any]:
+    """Run the modules of the client in node: the page loads the same ones."""
+    script = [str(NODE), "--input-type=module", "-e", _SCRIPT]
+    command = [*script, str(CLIENT / "profile.js"), str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert isinstance(found, dict)
@@ -175,7 +162,7 @@ def same(page: dict[str, Any], made: PersonalProfile) -> None:
     assert page["visited"] == made.visited
     assert page["covered"] == pytest.approx(made.at_places, abs=1e-12)
     assert page["inArea"] == pytest.approx(made.in_area, abs=1e-12)
-    off_km = where.plane.to_xy(np.array(page["points"])) - where.xy
+    off_km = where.plane.to_xy(np.array(page["places"])) - where.xy
     assert np.abs(off_km).max() < 1e-6
     assert page["prior"] == pytest.approx(made.profile.prior.tolist(), abs=1e-15)
     visited = made.profile.visited
@@ -194,6 +181,7 @@ FORMS: dict[str, Callable[[list[Row]], str]] = {
 }
 
 
+@pytest.mark.slow
 @needs_node
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize(
@@ -209,7 +197,7 @@ def test_the_same_traces_give_the_same_places(
     assert 0 < made.in_area < 1
     assert made.profile.visited is not None
     assert len(made.profile.visited.weights) > 50
-    same(by_page(file, tmp_path / "page"), made)
+    same(by_page(file), made)
 
 
 @needs_node
@@ -229,7 +217,7 @@ def test_a_few_points_are_the_same_too(tmp_path: Path, count: int, timed: bool) 
     )
     made = personal_profile(replace(open_traces(file), person="me"), points=True)
     assert made.counted == ("hours" if timed else "points")
-    same(by_page(file, tmp_path / "page"), made)
+    same(by_page(file), made)
 
 
 @needs_node
@@ -239,4 +227,4 @@ def test_a_coordinate_that_is_cut_off_is_not_used(tmp_path: Path) -> None:
     file.write_text("time,lat,lon\n" + rows + "2024-05-01 09:00:00,48.8512,2.3")
     made = personal_profile(replace(open_traces(file), person="me"), points=True)
     assert made.points == 9
-    same(by_page(file, tmp_path / "page"), made)
+    same(by_page(file), made)

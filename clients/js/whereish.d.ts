@@ -63,12 +63,19 @@ export class Mechanism {
   readonly reachKm: number;
   countsOf(place: number): bigint[];
   input(place: number): [number, number];
+  /** The distances from a place to all places, in the metric that epsilon is for. */
+  distances(place: number): Float64Array;
   output(number: number): Output;
+  /** The position of an output in the plane of the places, in km. */
+  outputInPlane(number: number): [number, number];
   locate(latitude: number, longitude: number): { place: number; snappedKm: number; outside: boolean };
   draw(place: number, bits?: bigint): number;
   report(latitude: number, longitude: number, options?: { outside?: Outside }): Output;
-  /** The radius in km that holds a share of the reports, for the file's prior if it has one. */
-  accuracyKm(share?: number): number;
+  /**
+   * The radius in km that holds a share (0.95) of the reports under a prior: the given one, or that of
+   * the file. Without either, places count as often as they are reported.
+   */
+  accuracyKm(share?: number, prior?: readonly number[] | Float64Array | null): number;
   /** The average distance in km from the true place to a report, for the file's prior, or null. */
   qualityLossKm(): number | null;
 }
@@ -151,7 +158,7 @@ export class EverywhereMechanism {
   /** The probability of each output at a point in km, as doubles. */
   probabilitiesKm(east: number, north: number): number[];
   /** The radius in km that holds a share of the reports, for the file's points, or the vertices. */
-  accuracyKm(share?: number): number;
+  accuracyKm(share?: number, visits?: Visits | null): number;
   /** The average distance in km from a visited point to its report, for the file's points, or null. */
   qualityLossKm(): number | null;
 }
@@ -199,8 +206,10 @@ export class PlanarLaplaceEverywhere {
   draw(latitude: number, longitude: number, next?: () => bigint): number;
   drawKm(east: number, north: number, next?: () => bigint): number;
   report(latitude: number, longitude: number): Output;
+  /** The probability of each output at a point in km, to about 1e-5. Reports are not drawn from it. */
+  probabilitiesKm(east: number, north: number): number[];
   /** About the radius in km that holds a share of the reports, for the file's points or outputs. */
-  accuracyKm(share?: number): number;
+  accuracyKm(share?: number, visits?: Visits | null): number;
 }
 
 /** What `readMechanism` returns: tell them apart by `instanceof`. */
@@ -224,12 +233,31 @@ export function readMechanism(
   source: ArrayBuffer | ArrayBufferView,
   options?: ReadOptions,
 ): Promise<AnyMechanism>;
+/** A file could not be fetched: the message says the address and what to look at. */
+export class FetchError extends Error {}
+
+/** Fetch a `.whereish` file, check it as `readMechanism` does, and return the mechanism. */
+export function fetchMechanism(
+  address: string | URL,
+  options?: ReadOptions & { signal?: AbortSignal; fetch?: typeof globalThis.fetch },
+): Promise<AnyMechanism>;
 /** Project degrees to km east and north of a centre. */
 export function project(centre: readonly [number, number], lat: number, lon: number): [number, number];
 /** 63 uniform bits from the system's generator. */
 export function randomBits(): bigint;
-/** The radius in km around the true place that holds a share (0.95) of the reports. */
-export function accuracyKm(mechanism: AnyMechanism, share?: number): number;
+/** Visited points, latitude and longitude in degrees, and how often each is visited. */
+export interface Visits {
+  points: readonly (readonly [number, number])[];
+  weights: readonly number[] | Float64Array;
+}
+
+/** The radius in km that holds a share (0.95) of the reports: see the methods of the mechanisms. */
+export function accuracyKm(
+  mechanism: Mechanism, share?: number, prior?: readonly number[] | Float64Array | null,
+): number;
+export function accuracyKm(
+  mechanism: EverywhereMechanism | PlanarLaplaceEverywhere, share?: number, visits?: Visits | null,
+): number;
 
 export interface ReporterTerms {
   period?: Period;
@@ -262,9 +290,101 @@ export class Reporter {
   report(latitude: number, longitude: number): Report;
 }
 
+/** When a Tracker draws: see `Tracker`. */
+export type Policy = "predictive" | "sporadic" | "filtered" | "sticky";
+
+/** The epsilon of a draw and of a test, per unit of the mechanism's metric, and the threshold. */
+export interface Manager {
+  /** That of the mechanism. */
+  readonly epsilonDraw: number;
+  readonly epsilonTest: number;
+  /** A guess within about this distance is repeated. */
+  readonly threshold: number;
+}
+
+/** Budget managers of the predictive mechanism, with the constants of its authors (PETS 2014). */
+export const BudgetManager: {
+  /** For a mechanism of this epsilon. */
+  readonly forDraw: (epsilonDraw: number, eta?: number, rho?: number) => Manager;
+  /** With cheaper tests than the authors': epsilonTest is a fifth of epsilonDraw. */
+  readonly cheapTests: (epsilonDraw: number) => Manager;
+  /** Draws are within a radius in 9 of 10 cases. */
+  readonly fixedUtility: (radius: number, eta?: number, rho?: number) => Manager;
+  /** A budget lasts for so many reports, a share `easy` of which need no draw. */
+  readonly fixedRate: (budget: number, reports: number, easy: number, eta?: number, rho?: number) => Manager;
+};
+
+/** A movement model: a Markov chain on places, with transitions for each period of the day. */
+export class MovementModel {
+  private constructor();
+  readonly places: number;
+  readonly stepSeconds: number;
+  /** The hours of the day at which a period begins. */
+  readonly hours: readonly number[];
+  readonly zone: string;
+  readonly plane: readonly [number, number] | null;
+  readonly xy: Float64Array;
+  readonly latlon: Float64Array | null;
+  /** The probability to be at each place, at a time in seconds since 1970. */
+  initialAt(seconds: number): Float64Array;
+  /** A distribution at a later time; both in seconds since 1970. */
+  moved(distribution: Float64Array, start: number, end: number): Float64Array;
+}
+
+/**
+ * Read the movement model of `whereish profile --model`: the text or the bytes of its file, or the object
+ * that JSON.parse made of it. It must not be made of the trace that is protected.
+ */
+export function readMovement(source: string | ArrayBuffer | ArrayBufferView | object): MovementModel;
+
+export interface TrackedReport extends Report {
+  /** Epsilon of this period so far: it bounds what all its reports reveal together. */
+  spent: number;
+  budget: number;
+  /** The most epsilon that the reports of one stay have cost in this period. */
+  spentPerStay: number;
+  /** Milliseconds since 1970. */
+  periodEnds: number;
+}
+
+/** `rateSeconds`: between two draws, or two tests. In between, the last report is repeated. */
+export type TrackerOptions = ReporterOptions &
+  (
+    | { policy?: "predictive"; rateSeconds?: number; model?: MovementModel; manager?: Manager }
+    | { policy: "sporadic"; rateSeconds: number; model?: undefined; manager?: undefined }
+    | { policy: "filtered"; rateSeconds?: number; model: MovementModel; manager?: undefined }
+    | { policy: "sticky"; rateSeconds?: undefined; model?: undefined; manager?: undefined }
+  );
+
+/**
+ * Reports of a person over time, within a budget for each period.
+ *
+ * - "predictive" (default): a private test decides whether the last drawn report is still near. Then it
+ *   is repeated, otherwise a new one is drawn. A test costs a part of a draw.
+ * - "sporadic": a draw after every `rateSeconds`, repeated in between.
+ * - "filtered": the same, and the best report that follows from all draws and the model is sent.
+ * - "sticky": as Reporter. It shows whether somebody has moved; the others do not.
+ */
+export class Tracker {
+  constructor(
+    mechanism: AnyMechanism,
+    storage: Pick<Storage, "getItem" | "setItem">,
+    options: TrackerOptions,
+  );
+  readonly policy: Policy;
+  readonly state: { spent: number; budget: number; period: Period; spentPerStay: number; periodEnds: number };
+  /** `time` in milliseconds since 1970; by default that of the clock. */
+  report(latitude: number, longitude: number, time?: number): TrackedReport;
+}
+
 export type WrapOptions = ReporterOptions & {
   storage?: Pick<Storage, "getItem" | "setItem">;
   origin?: string;
+  /**
+   * `coords.accuracy` of reports, in km: a number, such as `build.accuracyKm` of a build, or a function
+   * of the mechanism. Otherwise it is mechanism.accuracyKm().
+   */
+  accuracyKm?: number | ((mechanism: AnyMechanism) => number);
   levels?: Record<string, AnyMechanism | "real" | "never">;
 };
 

@@ -15,6 +15,18 @@ const REFUSED = [
 /** Where `python core/build.py` puts the module. */
 export const MODULE = new URL("../dist/whereish.wasm", import.meta.url);
 
+let ours = null; // a promise of the module that lies beside the client
+
+/** Compile the module once: its optimised code is shared by all workers of the page. */
+export function moduleOf(wasm) {
+  if (wasm !== undefined) return compiled(wasm);
+  ours ??= compiled().catch((error) => {
+    ours = null;
+    throw error;
+  });
+  return ours;
+}
+
 /** Compile the module: from its address, its bytes, or a WebAssembly.Module. */
 export async function compiled(source = MODULE) {
   if (source instanceof WebAssembly.Module) return source;
@@ -54,10 +66,22 @@ async function bytesAt(address) {
 
 /**
  * Solve a checked program. `onProgress` is called at every iteration; the solve ends soon after
- * `isStopped` returns true. Each solve has an instance of its own: after an internal error nothing
- * of it is used again, and its memory, which holds the prior, is not kept.
+ * `isStopped` returns true.
  */
 export function run(module, program, onProgress, isStopped) {
+  return inInstance(module, (core) => solved(core, program), onProgress, isStopped);
+}
+
+/** Solve the conic program of a lattice (wi_cones in core/whereish.h), as `run` does. */
+export function runCones(module, program, onProgress, isStopped) {
+  return inInstance(module, (core) => solvedCones(core, program), onProgress, isStopped);
+}
+
+/**
+ * Call `work` with an instance of its own: after an internal error nothing of it is used again, and
+ * its memory, which holds the prior, is not kept.
+ */
+function inInstance(module, work, onProgress, isStopped) {
   const failed = { error: null };
   let core;
   /** Call a function of the host; what it throws ends the solve, and is thrown after it. */
@@ -84,7 +108,7 @@ export function run(module, program, onProgress, isStopped) {
       throw new SolveError("wasm is not the module of this client: build it with core/build.py");
     }
     core._initialize();
-    const result = solved(core, program);
+    const result = work(core);
     if (failed.error === null) return result;
   } catch (error) {
     if (!(error instanceof WebAssembly.RuntimeError || error instanceof RangeError)) throw error;
@@ -95,20 +119,36 @@ export function run(module, program, onProgress, isStopped) {
   throw failed.error.thrown;
 }
 
+/** Copy an array into the memory of the core; return its address. */
+function copied(core, array) {
+  const address = core.malloc(Math.max(array.byteLength, 8)) >>> 0;
+  if (address === 0) refuse(4);
+  // A view of the memory is valid until the next call: a call may replace the buffer.
+  new array.constructor(core.memory.buffer, address, array.length).set(array);
+  return address;
+}
+
 function solved(core, program) {
   const { n, m, loss, pairs, exponents, reach, prior, tolerance, timeLimit } = program;
-  const copied = (array) => {
-    const address = core.malloc(Math.max(array.byteLength, 8)) >>> 0;
-    if (address === 0) refuse(4);
-    // A view of the memory is valid until the next call: a call may replace the buffer.
-    new array.constructor(core.memory.buffer, address, array.length).set(array);
-    return address;
-  };
-  const addresses = [loss, pairs, exponents, reach, prior].map(copied);
-  const to = copied(new Uint32Array(1));
+  const addresses = [loss, pairs, exponents, reach, prior].map((array) => copied(core, array));
+  const to = copied(core, new Uint32Array(1));
   const status = core.wi_wasm_solve(n, m, exponents.length, ...addresses, tolerance, timeLimit, to);
   if (status !== 0) refuse(status);
   return read(core, new Uint32Array(core.memory.buffer, to, 1)[0], n, m);
+}
+
+function solvedCones(core, { xs, ys, m, cost, epsilon, tolerance, timeLimit }) {
+  const [nx, ny] = [xs.length, ys.length];
+  const corners = Math.max(1, nx - 1) * Math.max(1, ny - 1) * Math.min(2, nx) * Math.min(2, ny);
+  const results = [nx * ny * m, m * corners * 3, 6].map((length) => new Float64Array(length));
+  const given = [xs, ys, cost].map((array) => copied(core, array));
+  const to = results.map((array) => copied(core, array));
+  const status = core.wi_wasm_cones(nx, ny, m, ...given, epsilon, tolerance, timeLimit, ...to);
+  if (status !== 0) refuse(status);
+  const [matrix, multipliers, numbers] = to.map((address, i) =>
+    new Float64Array(core.memory.buffer, address, results[i].length).slice());
+  const [loss, bound, gap, seconds, iterations, stopped] = numbers;
+  return { matrix, multipliers, corners, loss, bound, gap, seconds, iterations, stopped: STOPPED[stopped] };
 }
 
 function refuse(status) {

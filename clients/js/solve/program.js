@@ -1,7 +1,7 @@
 // The linear program of a solve: made from places, and checked. A message never holds a number of a
 // place or of a prior.
 
-import { InputError } from "../whereish/errors.js";
+import { InputError, SolveError } from "../whereish/errors.js";
 import { spannerOf } from "./spanner.js";
 
 const LARGEST = 30000; // inputs or outputs, as in core/program.c
@@ -15,8 +15,21 @@ const TOLERANCE = 1e-6;
  * epsilon / its dilation: the same privacy, fewer constraints, slightly more loss.
  */
 export function programOf(places, epsilon, dilation = 1) {
-  const n = lengthOf("places", places);
+  lengthOf("places", places);
   if (!isPositive(epsilon)) throw new InputError("epsilon must be a number above 0, per km");
+  const distances = distancesOf(places);
+  const spanner = spannerOf(distances, dilation);
+  return {
+    loss: distances,
+    pairs: spanner.edges,
+    exponents: spanner.lengths.map((length) => (epsilon / spanner.exactDilation) * length),
+    reach: distances.map((distance) => epsilon * distance),
+  };
+}
+
+/** The n x n distances of places [x, y] in km, row by row. */
+export function distancesOf(places) {
+  const n = places.length;
   const distances = new Float64Array(n * n);
   for (let x = 0; x < n; x++) {
     if (places[x]?.length !== 2 || !places[x].every(Number.isFinite)) {
@@ -26,20 +39,19 @@ export function programOf(places, epsilon, dilation = 1) {
       // Not Math.hypot, which differs between browsers.
       const east = places[x][0] - places[y][0];
       const north = places[x][1] - places[y][1];
-      const distance = Math.sqrt(east * east + north * north);
+      const square = east * east + north * north;
+      const distance = Math.sqrt(square);
       if (!(distance > 0 && distance < Infinity)) {
         throw new InputError(`places must differ, and those at [${y}] and [${x}] do not`);
+      }
+      // The proof of the lower bound needs it, and ECMAScript does not promise it.
+      if (!(Math.abs(distance * distance - square) <= 2 ** -50 * square)) {
+        throw new SolveError("this device's square root must be exact to 51 bits, and it is not");
       }
       distances[x * n + y] = distances[y * n + x] = distance;
     }
   }
-  const spanner = spannerOf(distances, dilation);
-  return {
-    loss: distances,
-    pairs: spanner.edges,
-    exponents: spanner.lengths.map((length) => (epsilon / spanner.exactDilation) * length),
-    reach: distances.map((distance) => epsilon * distance),
-  };
+  return distances;
 }
 
 /** The program and the settings of the options of `solve`, checked: arrays of the core's types. */

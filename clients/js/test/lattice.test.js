@@ -198,21 +198,28 @@ test("what is no point, word, vertex or output is refused, and nothing can be ch
   );
 });
 
-test("accuracy is the radius of most reports, over the vertices", () => {
-  const { xs, ys } = city.lattice;
-  const said = city.accuracyKm();
-  let within = 0;
-  let below = 0;
-  for (let v = 0; v < city.vertices; v++) {
-    const at = [xs[v % xs.length], ys[Math.floor(v / xs.length)]];
-    city.countsOf(v).forEach((count, z) => {
-      const away = Math.hypot(...city.output(z).xyKm.map((value, axis) => value - at[axis]));
-      const share = Number(count) / 2 ** 63 / city.vertices;
-      if (away <= said + 1e-9) within += share;
-      if (away < said - 1e-9) below += share;
+test("accuracy is the radius of most reports, at the given points or where reports are", () => {
+  const rows = Array.from({ length: city.vertices }, (_, v) => city.countsOf(v).map((count) => Number(count) / 2 ** 63));
+  const outputs = Array.from({ length: city.reports }, (_, z) => city.output(z));
+  const reported = outputs.map((_, z) => rows.reduce((sum, row) => sum + row[z], 0) / city.vertices);
+  const check = (said, points, weights) => {
+    let within = 0;
+    let below = 0;
+    points.forEach((at, i) => {
+      city.probabilitiesKm(...at).forEach((share, z) => {
+        const away = Math.hypot(...outputs[z].xyKm.map((value, axis) => value - at[axis]));
+        if (away <= said + 1e-6) within += weights[i] * share;
+        if (away < said - 1e-6) below += weights[i] * share;
+      });
     });
+    assert.ok(within >= 0.95 - 1e-9 && below < 0.95, `${within} ${below}`);
+  };
+  check(city.accuracyKm(), outputs.map(({ xyKm }) => xyKm), reported);
+  const visits = { points: [[48.8612, 2.3534], [48.87, 2.36]], weights: [0.7, 0.3] };
+  check(city.accuracyKm(0.95, visits), visits.points.map((point) => project(city.plane, ...point)), visits.weights);
+  for (const wrong of [{ points: [], weights: [] }, { points: [[1, 2]], weights: [1, 2] }, { points: [[1, 2]], weights: [-1] }]) {
+    assert.throws(() => city.accuracyKm(0.95, wrong), InputError);
   }
-  assert.ok(within >= 0.95 - 1e-9 && below < 0.95, `${within} ${below}`);
 });
 
 test("a square of 100 m gets the same report all period, a new one costs", () => {

@@ -10,9 +10,11 @@
 import { GuaranteeError } from "./errors.js";
 import { create, F64, floor, I32, lengthOf, now, sqrt, toBigInt, toNumber, U64 } from "./primordials.js";
 
-const F = 192n; // bits after the point
+export const FRACTION_BITS = 192; // after the point
+const F = toBigInt(FRACTION_BITS);
 const ONE = 1n << F;
-const KEPT = 63n; // bits kept in a comparison, as in the Python library: both decide the same
+export const KEPT_BITS = 63; // in a comparison, as in the Python library: both decide the same
+const KEPT = toBigInt(KEPT_BITS);
 // exp(44) > 2^63: above this exponent a ratio can fail only if the other count is zero.
 const AMPLE = 44;
 const STEP_MS = 100;
@@ -31,7 +33,8 @@ export function exactParts(number) {
   return { m: bits[0] >> 63n ? -size : size, e: (raised === 0 ? 1 : raised) - 1075 };
 }
 
-const shifted = (number, by) => (by >= 0 ? number << toBigInt(by) : number >> toBigInt(-by));
+/** A number times a power of two, rounded down. */
+export const shifted = (number, by) => (by >= 0 ? number << toBigInt(by) : number >> toBigInt(-by));
 /** The number of binary digits of a non-negative integer. */
 export function bitLength(number) {
   if (number === 0n) return 0;
@@ -84,7 +87,7 @@ const LN2 = ln2Up();
  * With y = power ln 2 + r, r is rounded down because ln 2 is rounded up. exp(r) is the 64th power
  * of exp(r / 64), which is a sum of positive terms. Each term is rounded down; the last are left out.
  */
-function expDown(y) {
+export function expDown(y) {
   const power = y / LN2;
   const r = (y - power * LN2) >> 6n;
   let term = ONE;

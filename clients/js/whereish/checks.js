@@ -1,17 +1,13 @@
 // Checks of a mechanism file, the same as in the Python library (format/mechanism_file.py): the
 // type, shape and range of every value, and that all values are about the same places.
+import {
+  FURTHEST_KM, LARGEST, LARGEST_EPSILON, MOST_PLACES, SAME_PLACE_KM, SMALLEST_EPSILON,
+} from "./constants.js";
 import { isObject } from "./container.js";
 import { FormatError, GuaranteeError } from "./errors.js";
 import { abs, F64, hypot, I32, isArray, isFinite, keys, lengthOf, sliceText, sortTyped, U64 } from "./primordials.js";
 import { project } from "./plane.js";
 
-const LARGEST = 1e12;
-const MOST_PLACES = 10_000;
-const SMALLEST_EPSILON = 1e-9;
-const LARGEST_EPSILON = 1e9;
-const SAME_PLACE_KM = 1e-6;
-// The same number as FURTHEST_KM of places/points.py, where it is explained.
-const FURTHEST_KM = 3400;
 const TOTAL = 1n << 63n;
 const ARRAYS = {
   __proto__: null, counts: "U64", inputs: "F64", outputs: "F64", inputs_latlon: "F64",
@@ -58,6 +54,12 @@ export function every(list, length, fits) {
 export function checkTexts(texts) {
   if (texts.format !== "whereish mechanism") {
     fail('not a mechanism: its header must say "format": "whereish mechanism"');
+  }
+  if (texts.version === "3") {
+    fail(
+      "version must be 1 or 2, got 3, a mechanism for each period of the day: build one for the " +
+        "whole day, without --by-time",
+    );
   }
   if (texts.version !== "1" && texts.version !== "2") {
     fail("version must be 1 or 2: this client reads no other");
@@ -150,8 +152,10 @@ export function checkPlaces(name, arrays, told) {
       fail(`${name} must be latitude and longitude in degrees, and place ${i / 2} is not`);
     }
     const at = project(plane, latlon[i], latlon[i + 1]);
-    // 1 mm, plus 1 mm per 1,000 km, because Vincenty's formulas and PROJ differ a little.
-    const allowed = 1e-6 + 1e-9 * hypot(xy[i], xy[i + 1]);
+    // 1 mm, as in Python. Further out 1 mm more per 1,000 km, because Vincenty's formulas and PROJ
+    // differ there.
+    const away = hypot(xy[i], xy[i + 1]);
+    const allowed = away <= FURTHEST_KM ? 1e-6 : 1e-6 + 1e-9 * away;
     if (!(abs(at[0] - xy[i]) < allowed && abs(at[1] - xy[i + 1]) < allowed)) {
       fail(`${name}: degrees and km must be those of the same places`);
     }
@@ -159,7 +163,8 @@ export function checkPlaces(name, arrays, told) {
   return { plane, cell };
 }
 
-function checkDifferent(name, xy, count) {
+/** Check that no two places are within a millimetre of each other. `xy` has two numbers for each. */
+export function checkDifferent(name, xy, count) {
   // Sorted from west to east, a place within 1 mm of another is among the next few.
   const n = count / 2;
   const order = new I32(n);

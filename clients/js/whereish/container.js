@@ -1,8 +1,8 @@
-// The container of a mechanism file: safetensors, read as strictly as in the Python library
-// (format/container.py). It accepts only files that the library could have written, byte for byte.
-import { FormatError } from "./errors.js";
+// The container of a mechanism file: safetensors, written and read as in the Python library
+// (format/container.py). Reading accepts only what `pack` writes, there or here, byte for byte.
+import { FormatError, InputError } from "./errors.js";
 import {
-  ascii, bufferOf, charCodeAt, charOf, copyBytes, create, F64, has, hex, I32, I64, isArray, isSafeInteger,
+  ascii, bufferOf, bytesOf, charCodeAt, charOf, copyBytes, create, F64, has, hex, I32, I64, isArray, isSafeInteger,
   keys, lengthOf, parse, sliceText, stringify, U64, U8,
 } from "./primordials.js";
 import { joined, sha256 } from "./sha256.js";
@@ -128,6 +128,62 @@ function split(bytes) {
   return { text, data: copyBytes(bytes, 8 + length, size) };
 }
 
+/** The header in its one form: no spaces but those that fill it up to a multiple of 8 bytes. */
+function headerText(texts, described) {
+  const layout = canonical(described);
+  const any = keys(described).length > 0;
+  let plain = `{"__metadata__":${canonical(texts)}${any ? "," : ""}${sliceText(layout, 1)}`;
+  while (plain.length % 8 !== 0) plain += " ";
+  return plain;
+}
+
+const digestOf = (described, texts, data) =>
+  hex(sha256(joined(ascii(`[${canonical(described)},${canonical(texts)}]\n`), data)));
+
+/**
+ * The bytes of a file with these arrays and texts, and a digest of them.
+ *
+ * @param arrays by name, in the order of the file: { dtype, shape, values }, a typed array
+ * @param texts by name, in the order of the header
+ */
+export function pack(arrays, texts) {
+  const described = create(null);
+  const names = keys(arrays);
+  let data = new U8(0);
+  for (let i = 0; i < names.length; i++) {
+    const { dtype, shape, values } = arrays[names[i]];
+    const start = lengthOf(data);
+    data = joined(data, littleEndian(values, SIZES[dtype]));
+    described[names[i]] = { __proto__: null, dtype, shape, data_offsets: [start, lengthOf(data)] };
+  }
+  const all = create(null);
+  const about = keys(texts);
+  for (let i = 0; i < about.length; i++) all[about[i]] = texts[about[i]];
+  all.sha256 = digestOf(described, texts, data);
+  const head = ascii(headerText(all, described));
+  let length = lengthOf(head);
+  if (length > LONGEST_HEADER) {
+    throw new InputError("the header of a file must fit into a megabyte, and this one does not");
+  }
+  const size = new U8(8);
+  for (let i = 0; length > 0; i++) {
+    size[i] = length % 256;
+    length = (length - size[i]) / 256;
+  }
+  return joined(joined(size, head), data);
+}
+
+const IS_LITTLE = new U8(bufferOf(new I32([1])))[0] === 1;
+/** The bytes of a typed array whose numbers have `width` bytes, the lowest byte first. */
+function littleEndian(values, width) {
+  const bytes = bytesOf(values);
+  if (IS_LITTLE) return bytes;
+  const size = lengthOf(bytes);
+  const turned = new U8(size);
+  for (let i = 0; i < size; i++) turned[i] = bytes[i - (i % width) + width - 1 - (i % width)];
+  return turned;
+}
+
 /** Read a file: its arrays, its texts, and its digest, which is checked against the header. */
 export function unpack(bytes) {
   const { text, data } = split(bytes);
@@ -148,10 +204,7 @@ export function unpack(bytes) {
     if (names[i] !== "__metadata__") described[names[i]] = header[names[i]];
   }
   const order = keys(described);
-  const layout = canonical(described);
-  let plain = `{"__metadata__":${canonical(texts)}${order.length > 0 ? "," : ""}${sliceText(layout, 1)}`;
-  while (plain.length % 8 !== 0) plain += " ";
-  if (text !== plain) {
+  if (text !== headerText(texts, described)) {
     throw new FormatError("the file was changed: its header is not in the form it was written in");
   }
   const arrays = create(null);
@@ -162,7 +215,7 @@ export function unpack(bytes) {
     end = array.end;
   }
   if (end !== lengthOf(data)) throw new FormatError("the file must end after its arrays");
-  const digest = hex(sha256(joined(ascii(`[${layout},${canonical(digested)}]\n`), data)));
+  const digest = digestOf(described, digested, data);
   if (texts.sha256 !== digest) {
     throw new FormatError("the file was changed: it does not have the digest that it says it has");
   }

@@ -28,7 +28,8 @@ export function cornersOf(xs, ys, m) {
  * Prepare the exact check of every corner. The result has a function `goOn`, which continues the
  * check for 0.1 s. It returns true when all corners are checked and hold, and false when there is
  * more to do. It throws GuaranteeError at the first corner that does not hold. After that,
- * `tightest` returns an epsilon per km that the counts have, at most 1e-14 above the smallest.
+ * `tightest` returns an epsilon per km that the counts have, at most 1e-14 above the smallest, and
+ * `tightestAt` where it is attained.
  * `values` are the counts as doubles.
  *
  * @param counts BigUint64Array, a row of m for each vertex; vertex iy * nx + ix is at (xs[ix], ys[iy])
@@ -56,6 +57,8 @@ export function cornerCheck(counts, m, xs, ys, epsilon) {
   }
 
   let steepest = 0; // the largest square of slope over count so far
+  let vertex = 0; // and where it is
+  let output = 0;
 
   /** Check all outputs at a corner with these neighbours, at distances g and h. */
   function checkCorner(v, a, b, g, h) {
@@ -67,7 +70,11 @@ export function cornerCheck(counts, m, xs, ys, epsilon) {
       if (slope === 0) continue;
       const most = rate * values[i];
       const ratio = slope / (values[i] * values[i]);
-      if (ratio > steepest) steepest = ratio;
+      if (ratio > steepest) {
+        steepest = ratio;
+        vertex = v;
+        output = z;
+      }
       if (slope * (1 + MARGIN) <= most * most) continue;
       if (holds(i, j, k, g, h)) continue;
       throw new GuaranteeError(
@@ -103,5 +110,6 @@ export function cornerCheck(counts, m, xs, ys, epsilon) {
     return next >= nx * ny;
   };
   const tightest = () => sqrt(steepest * (1 + MARGIN)) * (1 + MARGIN) * 2 ** UNIT_BITS;
-  return { goOn, tightest, values };
+  const tightestAt = () => ({ vertex, output });
+  return { goOn, tightest, tightestAt, values };
 }

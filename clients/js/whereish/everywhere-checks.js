@@ -1,20 +1,23 @@
 // Checks of a mechanism file of version 2, for mechanisms with a guarantee for every point: names,
 // types, shapes and ranges, as docs/format.md has them.
-import { checkArrays, checkNumbers, checkProof, every, fail, isOneOf } from "./checks.js";
+import {
+  checkArrays, checkDifferent, checkNumbers, checkProof, every, fail, isOneOf,
+} from "./checks.js";
+import { FURTHEST_KM } from "./constants.js";
 import { InputError } from "./errors.js";
 import { axisOf, UNITS_PER_KM } from "./lattice.js";
 import { project } from "./plane.js";
-import { abs, hex, isFinite, keys, lengthOf } from "./primordials.js";
+import { abs, F64, hex, isFinite, keys, lengthOf, U8 } from "./primordials.js";
 import { joined, sha256 } from "./sha256.js";
 
 export const UNIT = "per km";
 export const METRIC = "Euclidean distance between any two points of the plane, in km";
 const TOTAL = 1n << 63n;
-
 const MOST_NUMBERS = 1e8;
 const MOST_OUTPUTS = 10_000;
+const MOST_CENTRES = 10_000;
 const MOST_POINTS = 1_000_000;
-const FURTHEST_KM = 3400; // as in checks.js
+
 const ARRAYS = {
   __proto__: null, xs: "I64", ys: "I64", outputs: "F64", outputs_latlon: "F64",
   points: "F64", weights: "F64", proof_centres: "F64", proof_cluster: "I32", proof_output: "I32",
@@ -60,6 +63,7 @@ export function checkLattice(arrays) {
   if (!hasShape(arrays.counts, n, m)) {
     fail("counts must have a row for each vertex and a column for each output");
   }
+  checkVisitedProof(arrays, m);
   return { xs, ys, n, m };
 }
 
@@ -67,6 +71,7 @@ export function checkLattice(arrays) {
 export function checkTable(arrays) {
   checkArrays(arrays, OF_A_TABLE, ["table", "xs", "ys", "outputs"]);
   const { xs, ys, m } = checkParts(arrays);
+  if (hasProof(arrays)) fail("a proof comes with a lattice only");
   const { table } = arrays;
   if (!hasShape(table, lengthOf(ys) + 1, lengthOf(xs) + 1)) {
     fail("table must have a row and a column more than there are borders");
@@ -92,19 +97,15 @@ function checkParts(arrays) {
   if (!(m >= 1 && m <= MOST_OUTPUTS)) fail("a mechanism must have 1 to 10,000 outputs");
   checkNumbers(arrays, "outputs", m, 2);
   checkNumbers(arrays, "outputs_latlon", m, 2);
-  checkPoints(arrays, m);
+  checkPoints(arrays);
   return { xs, ys, m };
 }
 
-/** Check the visited points and the arrays of the proof, which come with them only. */
-function checkPoints(arrays, m) {
-  const { points, weights, proof_centres: centres, proof_cluster: cluster } = arrays;
+/** Check the visited points and their weights. */
+function checkPoints(arrays) {
+  const { points, weights } = arrays;
   if (!points !== !weights) fail("points and weights come together");
-  const proof = centres || cluster || arrays.proof_output || arrays.proof_left || arrays.proof_right || arrays.proof_value;
-  if (!points) {
-    if (proof) fail("a proof comes with the points only");
-    return;
-  }
+  if (!points) return;
   const n = points.shape[0];
   if (!(n >= 1 && n <= MOST_POINTS)) fail("points must be from 1 to 1,000,000");
   checkNumbers(arrays, "points", n, 2);
@@ -115,13 +116,33 @@ function checkPoints(arrays, m) {
     total += weights.values[i];
   }
   if (!(total >= 1 - 1e-6 && total <= 1 + 1e-6)) fail("weights must sum to 1");
-  if (!proof) return;
-  const c = centres ? centres.shape[0] : 0;
-  const whole =
-    c >= 1 && cluster && cluster.shape.length === 1 && cluster.shape[0] === n &&
-    every(cluster.values, n, (centre) => centre >= 0 && centre < c);
-  if (!whole || !arrays.proof_value) fail("its proof is not of the form it must be");
+}
+
+const PROOF = [
+  "proof_centres", "proof_cluster", "proof_output", "proof_left", "proof_right", "proof_value",
+];
+const hasProof = (arrays) => !every(PROOF, PROOF.length, (name) => !arrays[name]);
+
+/** Check the form of the proof of a lower bound: clusters of the points, and multipliers. */
+function checkVisitedProof(arrays, m) {
+  if (!hasProof(arrays)) return;
+  const { points, proof_centres: centres, proof_cluster: cluster } = arrays;
+  if (!points) fail("a proof comes with the points only");
+  if (!centres || !cluster || !arrays.proof_value) fail("its proof is not of the form it must be");
+  const c = centres.shape[0];
+  const n = points.shape[0];
+  if (!(c >= 1 && c <= MOST_CENTRES)) fail("a proof must have 1 to 10,000 centres");
   checkNumbers(arrays, "proof_centres", c, 2);
+  const used = new U8(c);
+  const known = (centre) => {
+    if (!(centre >= 0 && centre < c)) return false;
+    used[centre] = 1;
+    return true;
+  };
+  const whole = cluster.shape.length === 1 && cluster.shape[0] === n &&
+    every(cluster.values, n, known) && every(used, c, (mark) => mark === 1);
+  if (!whole) fail("its proof must have a centre for each point, and a point at each centre");
+  checkDifferent("proof_centres", centres.values, centres.count);
   checkProof(arrays, c, m);
 }
 
@@ -177,4 +198,21 @@ export function checkedWords(next) {
     }
     return bits;
   };
+}
+
+/** Visited points that a caller gives, [lat, lon] each, in km in the plane; and their weights. */
+export function visitsInKm(plane, { points, weights }) {
+  const count = points?.length ?? 0;
+  if (count < 1 || weights?.length !== count) {
+    throw new InputError("visits must have points, pairs [lat, lon], and a weight for each");
+  }
+  const found = { points: new F64(2 * count), weights: new F64(count) };
+  for (let i = 0; i < count; i++) {
+    const at = toPlane(plane, points[i][0], points[i][1]);
+    found.points[2 * i] = at[0];
+    found.points[2 * i + 1] = at[1];
+    found.weights[i] = weights[i];
+    if (!(found.weights[i] >= 0)) throw new InputError("weights must be numbers of at least 0");
+  }
+  return found;
 }

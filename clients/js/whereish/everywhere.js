@@ -7,7 +7,7 @@ import { cornerCheck, cornersOf } from "./corners.js";
 import { FormatError, InputError } from "./errors.js";
 import {
   BUILD_NUMBERS, CERTIFICATE, checkedWords, checkFacts, checkKm, checkLattice, checkNear, METRIC,
-  pointsDigest, toPlane, UNIT,
+  pointsDigest, toPlane, UNIT, visitsInKm,
 } from "./everywhere-checks.js";
 import { choosesUpper, positionOf, UNITS_PER_KM } from "./lattice.js";
 import { checkShare, outputAt, randomBits, shareRadius } from "./mechanism.js";
@@ -144,6 +144,7 @@ export class EverywhereMechanism {
 
   /** The probability of each output at a point in km in the plane, as doubles. */
   probabilitiesKm(east, north) {
+    checkKm(this.plane, east, north);
     const found = this.#shares(east, north);
     const shares = [];
     for (let z = 0; z < this.reports; z++) put(shares, z, found[z]);
@@ -151,29 +152,34 @@ export class EverywhereMechanism {
   }
 
   /**
-   * The radius in km that holds a share of the reports, averaged over the visited points in the
-   * file, or over the vertices of the lattice if the file holds no points.
+   * The radius in km that holds a share of the reports, averaged over visited points: the given ones
+   * ({ points: [[lat, lon], ...], weights }), or those of the file. If there are neither, the person
+   * is taken to be at the outputs, as often as each is reported.
    */
-  accuracyKm(share = 0.95) {
+  accuracyKm(share = 0.95, visits = null) {
     checkShare(share);
-    const rows = this.#points ? lengthOf(this.#weights) : this.vertices;
+    const own = this.#points ? { points: this.#points, weights: this.#weights } : this.#reported();
+    const { points, weights } = visits ? visitsInKm(this.plane, visits) : own;
+    const rows = lengthOf(weights);
     const away = new F64(rows * this.reports);
     const parts = new F64(rows * this.reports);
-    for (let i = 0; i < rows; i++) this.#spread(i, rows, away, parts);
+    for (let i = 0; i < rows; i++) {
+      const found = this.#shares(points[2 * i], points[2 * i + 1]);
+      for (let z = 0; z < this.reports; z++) {
+        away[i * this.reports + z] = this.#away(points[2 * i], points[2 * i + 1], z);
+        parts[i * this.reports + z] = weights[i] * found[z];
+      }
+    }
     return shareRadius(away, parts, share);
   }
 
-  /** The distance to each output, and its weighted probability, at a visited point or a vertex. */
-  #spread(i, rows, away, parts) {
-    const nx = lengthOf(this.#xs);
-    const east = this.#points ? this.#points[2 * i] : this.#xs[i % nx] / UNITS_PER_KM;
-    const north = this.#points ? this.#points[2 * i + 1] : this.#ys[(i - (i % nx)) / nx] / UNITS_PER_KM;
-    const weight = this.#points ? this.#weights[i] : 1 / rows;
-    const found = this.#shares(east, north);
-    for (let z = 0; z < this.reports; z++) {
-      away[i * this.reports + z] = this.#away(east, north, z);
-      parts[i * this.reports + z] = weight * found[z];
+  /** The outputs, and how often each is reported if all vertices are equally likely. */
+  #reported() {
+    const weights = new F64(this.reports);
+    for (let at = 0; at < this.vertices * this.reports; at++) {
+      weights[at % this.reports] += this.#values[at] / 2 ** 63;
     }
+    return { points: this.#outputs.xy, weights };
   }
 
   /** The quality loss in km: the average distance to a report, for the file's points, or null. */
@@ -195,8 +201,9 @@ export class EverywhereMechanism {
     return hypot(this.#outputs.xy[2 * z] - east, this.#outputs.xy[2 * z + 1] - north);
   }
 
+  /** As `probabilitiesKm`, also for visited points of the file that are far from the centre. */
   #shares(east, north) {
-    const { x, y } = this.#position(east, north);
+    const { x, y } = positionOf(this.#xs, this.#ys, east, north);
     const s = x.steps / x.width;
     const t = y.steps / y.width;
     const nx = lengthOf(this.#xs);

@@ -57,12 +57,16 @@ const switches = new WeakMap();
 /**
  * Replace getCurrentPosition, watchPosition and the position of a <geolocation> element, so that
  * callers get reports instead of positions. A report has no altitude, heading or speed; its
- * accuracy is the radius in metres that holds 95 % of the reports.
+ * accuracy is the radius in metres that holds 95 % of the reports. The callers' `timeout` and
+ * `maximumAge` are honoured; without a `maximumAge`, a position may be a minute old.
  *
  * The methods of the prototype are replaced permanently; the returned function switches the
  * replacement off. Reports are kept in this page only, unless options.remember is "storage": every
  * script of the page can read and forge localStorage.
  *
+ * @param options.accuracyKm the accuracy of reports, for a file that holds no prior: a number (what
+ *   `buildPlaces` returned as build.accuracyKm), or a function of the mechanism; otherwise
+ *   mechanism.accuracyKm()
  * @param options.levels by origin: a Mechanism, "real" or "never"; other origins use `mechanism`
  * @returns a function that makes the original methods work again
  */
@@ -80,7 +84,7 @@ export function wrapGeolocation(navigator, mechanism, options = {}) {
     level === "never"
       ? null
       : new Reporter(level, storage, { ...options, remember: own(options, "remember", "page") });
-  const accuracy = level === "never" ? null : level.accuracyKm() * 1000;
+  const accuracy = level === "never" ? null : 1000 * accuracyOf(level, own(options, "accuracyKm", null));
   const state = replaced(geolocation);
   if (state.active) throw new InputError("geolocation is wrapped already: undo that first");
   const active = handlers(reporter, accuracy);
@@ -88,6 +92,16 @@ export function wrapGeolocation(navigator, mechanism, options = {}) {
   return () => {
     if (state.active === active) state.active = null;
   };
+}
+
+/** The accuracy of reports in km: as given, or that of the mechanism. */
+function accuracyOf(mechanism, given) {
+  if (given === null) return mechanism.accuracyKm();
+  const km = typeof given === "function" ? reflectApply(given, undefined, [mechanism]) : given;
+  if (typeof km !== "number" || !(km >= 0 && km < 1e6)) {
+    throw new InputError("accuracyKm must be a number of km, at least 0, or a function that returns one");
+  }
+  return km;
 }
 
 /**
@@ -184,10 +198,13 @@ function handlers(reporter, accuracy) {
     if (fail !== null && fail !== undefined && typeof fail !== "function") {
       throw new TypeError(`${name} needs a function, or nothing, to call with an error`);
     }
-    // Only the page's timeout is passed on to the real call; its enableHighAccuracy and maximumAge
-    // are not.
+    // The page's timeout and maximumAge are passed on to the real call; its enableHighAccuracy is not.
+    // A position of a minute ago is as good for a report: it is taken if the page does not say.
     const asked = { __proto__: null, maximumAge: 60_000 };
-    const timeout = wishes === null || wishes === undefined ? undefined : wishes.timeout;
+    const any = wishes !== null && wishes !== undefined;
+    const maximumAge = any ? wishes.maximumAge : undefined;
+    const timeout = any ? wishes.timeout : undefined;
+    if (maximumAge !== undefined) asked.maximumAge = toNumber(maximumAge);
     if (timeout !== undefined) asked.timeout = toNumber(timeout);
     if (!reporter) {
       refuse(fail, 1, "denied");

@@ -6,7 +6,7 @@ import { F64, floor, hypot, lengthOf, toBigInt, toNumber } from "./primordials.j
 
 export const UNITS_PER_KM = 2 ** 40; // a power of two: a multiplication by it is exact
 // Coordinates are at most 4096 km from the origin, so that they and their differences are exact.
-const FURTHEST_KM = 4096;
+export const FURTHEST_LATTICE_KM = 4096;
 const FURTHEST = 1n << 52n;
 const SQUARE_KM = 0.1; // GPS fixes of a person who stays are within it, or in a square beside it
 const SQUARES = 2 ** 20; // more than there are on an axis on each side of the origin: 8192 km
@@ -16,7 +16,7 @@ const clip = (value, low, high) => (value < low ? low : value > high ? high : va
 
 /** Round km to whole units: floor(2^40 x + 1/2). Beyond 8192 km a coordinate counts as 8192 km. */
 export const toUnits = (km) =>
-  floor(clip(km, -2 * FURTHEST_KM, 2 * FURTHEST_KM) * UNITS_PER_KM + 0.5);
+  floor(clip(km, -2 * FURTHEST_LATTICE_KM, 2 * FURTHEST_LATTICE_KM) * UNITS_PER_KM + 0.5);
 
 /**
  * The coordinates of an axis in units, as doubles, which are exact. Null unless there is at least

@@ -1,15 +1,17 @@
 // The ledger: the epsilon spent in a period. It is kept in an object like localStorage, and in
 // memory. The larger value of the two counts, so emptying the storage refunds nothing while the
 // page is open. The storage holds no index of a place.
-import { FormatError, InputError } from "./errors.js";
+import { BudgetError, FormatError, InputError } from "./errors.js";
 import {
   ascii, create, fillRandom, floor, getPrototypeOf, has, hex, isArray, isDecimal, isFinite, isHex,
   isSafeInteger, keys, parse, reflectApply, sliceText, stringify, toBigInt, toNumber, U8, weakGet, weakSet,
 } from "./primordials.js";
+import { chargedStay, checkedRuns, spentPerStay, storedRuns, takeRuns } from "./runs.js";
 import { hmac } from "./sha256.js";
 
 const PERIODS_MS = { __proto__: null, hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
 const VERSION = 2;
+const WITH_RUNS = 3; // a ledger gets this version with the first step of a Tracker
 const PLACES_OF_DECIMALS = 30;
 // Saved now: another script may replace the methods of Storage.prototype later.
 const read = globalThis.Storage?.prototype.getItem;
@@ -44,8 +46,12 @@ export function units(number) {
   return shift >= 0 ? digits * 10n ** toBigInt(shift) : digits / 10n ** toBigInt(-shift);
 }
 
-/** Units as a double, for display. */
-export const fromUnits = (amount) => toNumber(amount) / 1e30;
+const ONE = 10n ** toBigInt(PLACES_OF_DECIMALS);
+/** Units as the nearest double, for display. */
+export function fromUnits(amount) {
+  const fraction = sliceText(`${ONE + (amount % ONE)}`, 1);
+  return toNumber(`${amount / ONE}.${fraction}`);
+}
 
 export class Ledger {
   #storage;
@@ -61,7 +67,7 @@ export class Ledger {
    */
   constructor(storage, name, terms, secret, clock) {
     if (storage === null || (typeof storage !== "object" && typeof storage !== "function")) {
-      throw new InputError("a Reporter needs a storage with getItem and setItem, like localStorage");
+      throw new InputError("a ledger needs a storage with getItem and setItem, like localStorage");
     }
     this.#storage = storage;
     this.#name = name;
@@ -70,7 +76,7 @@ export class Ledger {
     this.#clock = clock;
   }
 
-  /** The current state { number, spent, sticky, key }. Throws if the stored value is no ledger. */
+  /** The current state { number, spent, sticky, runs, key }. Throws if the stored value is no ledger. */
   open() {
     const { period, remember } = this.#terms;
     const time = this.#clock();
@@ -82,9 +88,10 @@ export class Ledger {
     // A clock or a storage that goes back in time does not start a new period.
     let number = floor(time / PERIODS_MS[period]);
     if (known && known.number > number) number = known.number;
-    const state = { number, spent: 0n, sticky: create(null), key: null };
+    const state = { number, spent: 0n, sticky: create(null), runs: create(null), key: null };
     if (known) {
       state.key = known.key;
+      takeRuns(state.runs, known.runs, true);
       if (known.number === number) take(state, known);
     }
     if (kept) {
@@ -94,6 +101,7 @@ export class Ledger {
       }
       if (remember === "storage") {
         if (state.key === null) state.key = kept.key;
+        takeRuns(state.runs, kept.runs, state.key === kept.key);
         if (kept.number >= number && state.key === kept.key) takeReports(state.sticky, kept.sticky);
       }
     }
@@ -107,11 +115,56 @@ export class Ledger {
     return sliceText(hex(hmac(secret, ascii(`${sliceText(mechanism.digest, 0, 16)}:${place}`))), 0, 32);
   }
 
+  /**
+   * Make a step of a run, if the budget covers what it may cost. Several runs share the budget.
+   *
+   * @param plan a function of the public state of the run, which is null before its first step. It
+   *   returns { reserve, make }: the most units that the step can cost, 0n if it looks at nothing; and
+   *   a function that makes the step and returns { cost, run, mechanism, place }: units, the public
+   *   state after it, and the true place, for the cost of the present stay.
+   * @returns { cost, spent, stay, ends }: units of the step, of the period, and the largest of a stay;
+   *   and the end of the period, in milliseconds since 1970
+   */
+  step(name, plan) {
+    const { period, budget } = this.#terms;
+    const state = this.open();
+    const before = state.runs[name] ?? null;
+    const planned = plan(before);
+    let cost = 0n;
+    if (planned.reserve > 0n) {
+      if (state.spent + planned.reserve > budget) {
+        const rest = planned.reserve > budget
+          ? "This budget allows no test: give a larger one, with another name (key)"
+          : `Repeat the last report, or wait for the next ${period}`;
+        throw new BudgetError(
+          `the next report may cost epsilon ${fromUnits(planned.reserve)}, and less than that is left of ` +
+            `the budget ${fromUnits(budget)} for this ${period}: nothing was tested, drawn or reported. ${rest}`,
+        );
+      }
+      const made = planned.make();
+      ({ cost } = made);
+      if (cost > planned.reserve) throw new InputError("a step must not cost more than was reserved for it");
+      state.spent += cost;
+      const at = this.nameOf(state, made.mechanism, made.place);
+      const { guess, shown, decided, belief } = made.run;
+      state.runs[name] = {
+        __proto__: null, guess, shown, decided, belief, steps: (before === null ? 0 : before.steps) + 1,
+        stay: chargedStay(before, state.number, at, cost),
+      };
+      this.close(state); // before the report is returned
+    }
+    return {
+      cost, spent: state.spent, stay: spentPerStay(state.runs[name] ?? null, state.number, state.spent),
+      ends: (state.number + 1) * PERIODS_MS[period],
+    };
+  }
+
   /** Store the state. A report may be returned only after this. */
   close(state) {
     const { period, unit, budget, remember } = this.#terms;
     const told = create(null);
-    told.version = VERSION;
+    const withRuns = remember === "storage" && keys(state.runs).length > 0;
+    told.version = withRuns ? WITH_RUNS : VERSION;
     told.period = period;
     told.number = state.number;
     told.unit = unit;
@@ -120,6 +173,7 @@ export class Ledger {
     if (remember === "storage") {
       if (!this.#secret) told.key = state.key;
       told.sticky = state.sticky;
+      if (withRuns) told.runs = storedRuns(state.runs);
     }
     const text = stringify(told);
     if (isNative(this.#storage)) reflectApply(write, this.#storage, [this.#name, text]);
@@ -128,7 +182,7 @@ export class Ledger {
     if (!names) weakSet(memories, this.#storage, (names = create(null)));
     names[this.#name] = {
       period, unit, budget, number: state.number, spent: state.spent, sticky: state.sticky,
-      key: state.key,
+      runs: state.runs, key: state.key,
     };
   }
 
@@ -204,12 +258,14 @@ function checkedLedger(told) {
   if (told === null || typeof told !== "object") return null;
   const at = (name) => (has(told, name) ? told[name] : undefined);
   const old = !has(told, "version");
-  if (!old && at("version") !== VERSION) return null;
+  if (!old && at("version") !== VERSION && at("version") !== WITH_RUNS) return null;
   if (!isPeriod(at("period")) || !isSafeInteger(at("number"))) return null;
   const sticky = has(told, "sticky") || old ? at("sticky") : create(null);
   const reports = checkedReports(sticky, old ? isOldName : (name) => isHex(name, 32));
   if (!reports) return null;
-  const found = { old, period: told.period, number: told.number, sticky: reports, key: null };
+  const runs = at("version") === WITH_RUNS ? checkedRuns(at("runs")) : create(null);
+  if (!runs) return null;
+  const found = { old, period: told.period, number: told.number, sticky: reports, runs, key: null };
   if (old) {
     const spent = at("spent");
     if (typeof spent !== "number" || !isFinite(spent) || spent < 0) return null;

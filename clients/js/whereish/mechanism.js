@@ -14,7 +14,7 @@ import {
 import { sha256 } from "./sha256.js";
 
 const TOTAL = 1n << 63n;
-const EUCLIDEAN = "Euclidean distance between the places in their plane, in km";
+export const EUCLIDEAN = "Euclidean distance between the places in their plane, in km";
 const GIVEN = "given in the file, for every pair of places";
 // Private to this module, so that no other code can make a Mechanism without the checks.
 const CHECKED = Symbol("checked");
@@ -39,6 +39,7 @@ export class Mechanism {
   #xy;
   #outputs;
   #prior;
+  #metric;
 
   constructor(token, parts) {
     if (token !== CHECKED) {
@@ -61,6 +62,7 @@ export class Mechanism {
     this.#outputs = parts.outputs;
     this.#sums = parts.sums;
     this.#prior = parts.prior;
+    this.#metric = parts.metric;
     freeze(this);
   }
 
@@ -86,6 +88,28 @@ export class Mechanism {
   input(place) {
     const i = this.#index(place);
     return [this.#xy[2 * i], this.#xy[2 * i + 1]];
+  }
+
+  /** The distances from a place to all places, in the metric that epsilon is for. */
+  distances(place) {
+    const x = this.#index(place);
+    const row = new F64(this.places);
+    for (let o = 0; o < this.places; o++) {
+      row[o] = this.#metric !== null
+        ? this.#metric[x * this.places + o]
+        : hypot(this.#xy[2 * o] - this.#xy[2 * x], this.#xy[2 * o + 1] - this.#xy[2 * x + 1]);
+    }
+    return row;
+  }
+
+  /** The position of an output in the plane of the places, in km. */
+  outputInPlane(number) {
+    const { output } = this.output(number); // refuses what is no output
+    const { plane, latlon, xy } = this.#outputs;
+    const same = !plane || (plane[0] === this.plane[0] && plane[1] === this.plane[1]);
+    return same
+      ? [xy[2 * output], xy[2 * output + 1]]
+      : project(this.plane, latlon[2 * output], latlon[2 * output + 1]);
   }
 
   /** Find the place nearest to a point. The result is a true location: never send it. */
@@ -130,15 +154,17 @@ export class Mechanism {
   }
 
   /**
-   * The radius in km that holds a share of the reports, averaged over the prior in the file, or
-   * over a uniform prior if the file holds none.
+   * The radius in km that holds a share of the reports, averaged over a prior: the given one, or that
+   * of the file. If there is neither, the person is taken to be at places as often as these are
+   * reported: a mechanism reports the places that are likely under the prior it was built for.
    */
-  accuracyKm(share = 0.95) {
+  accuracyKm(share = 0.95, prior = this.#prior) {
     checkShare(share);
+    const weights = prior ? weightsOf(prior, this.places) : this.#reported();
     const away = new F64(this.places * this.reports);
     const parts = new F64(this.places * this.reports);
     for (let x = 0; x < this.places; x++) {
-      const weight = this.#prior ? this.#prior[x] : 1 / this.places;
+      const weight = weights[x];
       for (let z = 0; z < this.reports; z++) {
         const at = x * this.reports + z;
         away[at] = this.#away(x, z);
@@ -146,6 +172,18 @@ export class Mechanism {
       }
     }
     return shareRadius(away, parts, share);
+  }
+
+  /** How often each place is reported if all are equally likely; 1 for each if they are no outputs. */
+  #reported() {
+    const weights = new F64(this.places);
+    for (let x = 0; x < this.places; x++) {
+      for (let o = 0; this.#outputs.areInputs && o < this.places; o++) {
+        weights[x] += toNumber(this.#count(o, x)) / 2 ** 63;
+      }
+      if (!this.#outputs.areInputs) weights[x] = 1;
+    }
+    return weights;
   }
 
   /** The quality loss in km: the average distance to a report, for the file's prior, or null. */
@@ -161,11 +199,7 @@ export class Mechanism {
   }
 
   #away(x, z) {
-    const { plane, latlon, xy } = this.#outputs;
-    const same = !plane || (plane[0] === this.plane[0] && plane[1] === this.plane[1]);
-    const at = same
-      ? [xy[2 * z], xy[2 * z + 1]]
-      : project(this.plane, latlon[2 * z], latlon[2 * z + 1]);
+    const at = this.outputInPlane(z);
     return hypot(at[0] - this.#xy[2 * x], at[1] - this.#xy[2 * x + 1]);
   }
 
@@ -189,6 +223,21 @@ export function outputAt({ xy, latlon }, reports, number) {
     xyKm: [xy[2 * number], xy[2 * number + 1]],
     latlon: latlon ? [latlon[2 * number], latlon[2 * number + 1]] : null,
   };
+}
+
+/** A prior given by a caller, as numbers: one of at least 0 for each place, not all of them 0. */
+function weightsOf(prior, n) {
+  const weights = new F64(n);
+  let sum = 0;
+  for (let x = 0; x < n; x++) {
+    weights[x] = prior[x];
+    sum += weights[x];
+    if (!(weights[x] >= 0)) sum = NaN;
+  }
+  if (prior[n] !== undefined || !(sum > 0 && sum < Infinity)) {
+    throw new InputError(`a prior must have ${n} numbers of at least 0, not all of them 0`);
+  }
+  return weights;
 }
 
 export function checkShare(share) {
@@ -220,7 +269,7 @@ export function randomBits() {
 }
 
 /** The radius in km that holds 95 % of the reports: see `Mechanism.accuracyKm`. */
-export const accuracyKm = (mechanism, share = 0.95) => mechanism.accuracyKm(share);
+export const accuracyKm = (mechanism, share = 0.95, prior) => mechanism.accuracyKm(share, prior);
 
 /** Refuse a point outside the area, unless `outside` is "nearest". */
 export function checkOutside(found, outside, reachKm) {
@@ -278,12 +327,13 @@ export function checkedMechanism({ arrays, texts, digest, signer }) {
     prior_sha256: prior && hex(sha256(arrays.prior.bytes)), quality_loss_km: null,
   };
   const parts = {
-    n, m, epsilon, unit, certificate: checked, digest, signer, xy, sums, prior, reachKm,
+    n, m, epsilon, unit, certificate: checked, digest, signer, xy, sums, prior, metric, reachKm,
     plane: inputs.plane && freeze(inputs.plane),
     cell: inputs.cell && freeze(inputs.cell),
     metricDigest: metric && hex(sha256(arrays.metric.bytes)),
     outputs: {
       xy: arrays.outputs.values, latlon: arrays.outputs_latlon?.values ?? null, plane: outputs.plane,
+      areInputs: told.outputs_are_inputs,
     },
   };
   return () => {

@@ -4,11 +4,15 @@ import { checkBuild, checkClaims, checkEpsilon, checkPlaces } from "./checks.js"
 import { FormatError, InputError } from "./errors.js";
 import {
   BUILD_NUMBERS, CERTIFICATE, checkKm, checkTable, checkedWords, METRIC, pointsDigest, toPlane, UNIT,
+  visitsInKm,
 } from "./everywhere-checks.js";
-import { squareOf, toUnits } from "./lattice.js";
+import { squareOf, toUnits, UNITS_PER_KM } from "./lattice.js";
 import { checkShare, outputAt, randomBits, shareRadius } from "./mechanism.js";
 import { planarNoise } from "./noise.js";
-import { cos, exp, F64, floor, freeze, hypot, lengthOf, PI, sin, toBigInt } from "./primordials.js";
+import { countUpTo, noiseShares } from "./noise-table.js";
+import {
+  cos, exp, F64, floor, freeze, hypot, lengthOf, PI, put, sin, toBigInt,
+} from "./primordials.js";
 
 const UNIT_BITS = 40; // a unit is 2^-40 km
 // For the accuracy: the noise as so many distances and directions, around at most so many points.
@@ -33,6 +37,8 @@ export class PlanarLaplaceEverywhere {
   plane;
   #xs;
   #ys;
+  #xsKm;
+  #ysKm;
   #table;
   #outputs;
   #points;
@@ -57,6 +63,8 @@ export class PlanarLaplaceEverywhere {
     this.plane = parts.plane;
     this.#xs = parts.xs;
     this.#ys = parts.ys;
+    this.#xsKm = inKm(parts.xs);
+    this.#ysKm = inKm(parts.ys);
     this.#table = parts.table;
     this.#outputs = parts.outputs;
     this.#points = parts.points;
@@ -111,13 +119,29 @@ export class PlanarLaplaceEverywhere {
   }
 
   /**
-   * The radius in km that holds a share of the reports, averaged over the visited points in the
-   * file, or over the outputs if the file holds no points. Approximate: the noise is taken at 48
-   * distances and 24 directions, around at most 400 points.
+   * The probability of each output at a point in km in the plane, as doubles. Approximate, by about
+   * 1e-5: the noise is integrated over the cells of the table. Reports are not drawn from these.
    */
-  accuracyKm(share = 0.95) {
+  probabilitiesKm(east, north) {
+    checkKm(this.plane, east, north);
+    const found = noiseShares(
+      this.#xsKm, this.#ysKm, this.#table, this.reports, this.epsilon, east, north,
+    );
+    const shares = [];
+    for (let z = 0; z < this.reports; z++) put(shares, z, found[z]);
+    return shares;
+  }
+
+  /**
+   * The radius in km that holds a share of the reports, averaged over visited points: the given ones
+   * ({ points: [[lat, lon], ...], weights }), or those of the file, or the outputs if there are
+   * neither. Approximate: the noise is taken at 48 distances and 24 directions, around at most 400
+   * points.
+   */
+  accuracyKm(share = 0.95, visits = null) {
     checkShare(share);
-    const all = this.#points ? lengthOf(this.#weights) : this.reports;
+    const given = visits ? visitsInKm(this.plane, visits) : { points: this.#points, weights: this.#weights };
+    const all = given.points ? lengthOf(given.weights) : this.reports;
     const rows = all < MOST_POINTS ? all : MOST_POINTS;
     const away = new F64(rows * DISTANCES * DIRECTIONS);
     const parts = new F64(rows * DISTANCES * DIRECTIONS);
@@ -125,7 +149,7 @@ export class PlanarLaplaceEverywhere {
     let at = 0;
     for (let i = 0; i < rows; i++) {
       const k = floor((i * all) / rows);
-      const from = this.#points ?? this.#outputs.xy;
+      const from = given.points ?? this.#outputs.xy;
       for (let d = 0; d < DISTANCES; d++) {
         for (let turn = 0; turn < DIRECTIONS; turn++) {
           const angle = (2 * PI * (turn + d / DISTANCES)) / DIRECTIONS;
@@ -133,7 +157,7 @@ export class PlanarLaplaceEverywhere {
           const y = from[2 * k + 1] + noise[d] * sin(angle);
           const z = this.#outputOf(toUnits(x), toUnits(y));
           away[at] = hypot(this.#outputs.xy[2 * z] - from[2 * k], this.#outputs.xy[2 * z + 1] - from[2 * k + 1]);
-          parts[at++] = this.#points ? this.#weights[k] : 1;
+          parts[at++] = given.points ? given.weights[k] : 1;
         }
       }
     }
@@ -143,12 +167,11 @@ export class PlanarLaplaceEverywhere {
 freeze(PlanarLaplaceEverywhere.prototype);
 freeze(PlanarLaplaceEverywhere);
 
-/** How many of increasing numbers are at or below a value, a number or a BigInt. */
-function countUpTo(axis, value) {
-  const length = lengthOf(axis);
-  let count = 0;
-  for (let i = 0; i < length; i++) if (axis[i] <= value) count++;
-  return count;
+/** Coordinates in units as km. */
+function inKm(axis) {
+  const km = new F64(lengthOf(axis));
+  for (let i = 0; i < lengthOf(axis); i++) km[i] = axis[i] / UNITS_PER_KM;
+  return km;
 }
 
 /** The medians of equal shares of the noise's length: 1 - (1 + eps r) exp(-eps r) = share. */

@@ -15,7 +15,7 @@ export const uncurry = (method) => (self, ...rest) => apply(method, self, rest);
 export const reflectApply = apply;
 export const { deleteProperty, ownKeys, setPrototypeOf } = Reflect;
 
-export const { abs, atan, atan2, cos, exp, floor, hypot, sin, sqrt, tan, PI } = Math;
+export const { abs, atan, atan2, ceil, cos, exp, expm1, floor, hypot, sin, sqrt, tan, PI } = Math;
 export const { isFinite, isInteger, isSafeInteger } = Number;
 export const toNumber = Number;
 export const toBigInt = BigInt;
@@ -181,6 +181,34 @@ export const verifyEd25519 = typeof verify !== "function" || typeof importKey !=
       })();
       return found;
     };
+
+const DateFormat = globalThis.Intl?.DateTimeFormat;
+const formatOf = DateFormat ? getter(DateFormat.prototype, "format") : null;
+/**
+ * The clock of a time zone: a function from seconds since 1970 to seconds of the day there. Null if
+ * the zone is unknown here.
+ */
+export function clockIn(zone) {
+  const inDay = (seconds) => ((seconds % 86400) + 86400) % 86400;
+  if (zone === "UTC") return inDay;
+  const options = create(null);
+  options.timeZone = zone;
+  options.hourCycle = "h23";
+  options.hour = "2-digit";
+  options.minute = "2-digit";
+  options.second = "2-digit";
+  let format;
+  try {
+    format = formatOf(new DateFormat("en-GB", options));
+  } catch {
+    return null;
+  }
+  return (seconds) => {
+    const text = format(floor(seconds) * 1000); // like 23:59:59
+    const two = (at) => 10 * (charCodeAt(text, at) - 48) + charCodeAt(text, at + 1) - 48;
+    return 3600 * two(0) + 60 * two(3) + two(6) + (seconds - floor(seconds));
+  };
+}
 
 const complain = globalThis.console?.warn;
 /** Write a warning to the console. */

@@ -2,12 +2,14 @@
 // For a mechanism with a guarantee for every point, a place is a square of 100 m.
 import { BudgetError, FormatError, InputError } from "./errors.js";
 import { EverywhereMechanism } from "./everywhere.js";
-import { fromUnits, isPeriod, Ledger, units } from "./ledger.js";
+import { fromUnits, Ledger } from "./ledger.js";
 import { checkOutside, Mechanism } from "./mechanism.js";
 import { PlanarLaplaceEverywhere } from "./planar-laplace.js";
-import { ascii, bytesOf, freeze, isFinite, isSafeInteger, lengthOf, now, own, toBigInt, toNumber } from "./primordials.js";
+import { freeze, toNumber } from "./primordials.js";
+import { checkedTerms } from "./terms.js";
 
-const isEverywhere = (value) =>
+/** Whether a mechanism has a guarantee for every point. */
+export const isEverywhere = (value) =>
   value instanceof EverywhereMechanism || value instanceof PlanarLaplaceEverywhere;
 /** Whether a value is a mechanism that was read from a file. */
 export const isMechanism = (value) => value instanceof Mechanism || isEverywhere(value);
@@ -35,35 +37,14 @@ export class Reporter {
     if (!isMechanism(mechanism) || mechanism.epsilon === null) {
       throw new InputError("a Reporter needs a mechanism with an epsilon");
     }
-    const period = own(options, "period", "day");
-    if (!isPeriod(period)) throw new InputError("period must be hour, day or week");
-    const outside = own(options, "outside", "error");
-    if (outside !== "error" && outside !== "nearest") {
-      throw new InputError('outside must be "error" or "nearest"');
-    }
-    const name = own(options, "key", "whereish");
-    if (typeof name !== "string") throw new InputError("key must be a string, the name of the ledger");
-    const clock = own(options, "clock", now);
-    if (typeof clock !== "function") throw new InputError("clock must be a function");
-    const remember = own(options, "remember", "storage");
-    if (remember !== "storage" && remember !== "page") {
-      throw new InputError('remember must be "storage" or "page"');
-    }
     this.#mechanism = mechanism;
     this.#isEverywhere = isEverywhere(mechanism);
-    if (this.#isEverywhere && outside !== "error") {
-      throw new InputError(
-        "outside must not be given for a mechanism with a guarantee for every point: a point outside " +
-          "the rectangle of its lattice is moved onto it, and the guarantee still holds",
-      );
-    }
-    this.#cost = units(mechanism.epsilon);
-    this.#budget = budgetOf(options, this.#cost);
-    this.#period = period;
+    const { name, terms, secret, clock, cost, outside } = checkedTerms(mechanism, options, this.#isEverywhere);
+    this.#cost = cost;
+    this.#budget = terms.budget;
+    this.#period = terms.period;
     this.#outside = outside;
-    const metric = mechanism.metricDigest ? ` ${mechanism.metricDigest}` : "";
-    const terms = { period, unit: mechanism.epsilonUnit + metric, budget: this.#budget, remember };
-    this.#ledger = new Ledger(storage, name, terms, secretOf(options), clock);
+    this.#ledger = new Ledger(storage, name, terms, secret, clock);
     this.#ledger.open(); // refuse now if the stored ledger has other terms
     freeze(this);
   }
@@ -115,32 +96,3 @@ export class Reporter {
 }
 freeze(Reporter.prototype);
 freeze(Reporter);
-
-/** The budget in units, from an epsilon or from a number of new places. */
-function budgetOf(options, cost) {
-  const budget = own(options, "budget", null);
-  const places = own(options, "newPlaces", null);
-  if ((budget === null) === (places === null)) {
-    throw new InputError("give newPlaces (new places per period) or budget (epsilon per period): exactly one of them");
-  }
-  if (places !== null) {
-    if (!isSafeInteger(places) || places < 1 || places > 1e9) {
-      throw new InputError("newPlaces must be a whole number, at least 1");
-    }
-    return cost * toBigInt(places);
-  }
-  if (typeof budget !== "number" || !(budget > 0) || !isFinite(budget) || budget > 1e20) {
-    throw new InputError("budget must be a positive epsilon per period");
-  }
-  return units(budget);
-}
-
-function secretOf(options) {
-  const secret = own(options, "secret", null);
-  if (secret === null) return null;
-  const bytes = typeof secret === "string" ? ascii(secret) : bytesOf(secret);
-  if (bytes === null || lengthOf(bytes) < 16) {
-    throw new InputError("secret must be at least 16 random bytes, or at least 16 ASCII characters");
-  }
-  return bytes;
-}

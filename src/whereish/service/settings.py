@@ -17,7 +17,6 @@ from whereish.service.limits import FIXED, Limits
 SECRET_VARIABLE = "WHEREISH_SECRET"  # noqa: S105
 DATABASE_VARIABLE = "WHEREISH_DATABASE"
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]+\]")
-_DURATION = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,8 @@ class Settings:
     retention_s: float = 86_400.0  # of a finished job and its file, unless a client deletes them
     limits: Limits = field(default_factory=Limits)
     hosts: tuple[str, ...] = ()  # names that requests may use, besides the address
-    tiles: str | None = None  # an address or a local PMTiles file, for the map of the page
+    # For the map of the page: an address of tiles, a local PMTiles file, or a map file (.geojson).
+    tiles: str | None = None
     tiles_credit: str = ""  # the attribution that the map shows with the tiles
     cluster: str | None = None  # ``auto`` or HOST:PORT of a Ray cluster; None: this machine solves
     name: str = field(default_factory=socket.gethostname)
@@ -56,6 +56,12 @@ class Settings:
             raise InputError("database must be a URL like postgresql://user@host/name")
 
     @property
+    def map_file(self) -> str | None:
+        """The map file of ``whereish map`` under the page's data, if there is one."""
+        is_file = self.tiles is not None and self.tiles.endswith((".geojson", ".json"))
+        return self.tiles if is_file else None
+
+    @property
     def is_local(self) -> bool:
         """Whether only this machine can reach the service."""
         try:
@@ -67,22 +73,6 @@ class Settings:
     def server(self) -> str:
         """The name of this server among those that share a database; the same after a restart."""
         return "embedded" if self.database is None else f"{self.name}:{self.port}"
-
-
-def duration_s(text: str, name: str = "retention") -> float:
-    """Read a duration with its unit.
-
-    >>> duration_s("90m"), duration_s("1d")
-    (5400.0, 86400.0)
-    """
-    number, unit = text.strip()[:-1], text.strip()[-1:].lower()
-    try:
-        value = float(number) * _DURATION[unit]
-    except (ValueError, KeyError):
-        raise InputError(
-            f"{name} must be a duration with its unit, like 90m, 24h or 7d, got {text!r}"
-        ) from None
-    return as_number(name, value, unit="seconds")
 
 
 def default_folder() -> Path:

@@ -33,7 +33,7 @@ _METHODS = {"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"}
 _JSON_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
 
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'{styles}; "
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'{styles}; "
     "img-src 'self' data: blob:{tiles}; font-src 'self'; connect-src 'self'{tiles}; "
     "worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"

@@ -110,10 +110,10 @@ class AboutLimits(_Document):
 
 
 class Tiles(_Document):
-    """Map tiles for the page."""
+    """The background map of the page: tiles, or a map file of whereish map."""
 
     url: str
-    kind: Literal["pmtiles", "raster"]
+    kind: Literal["pmtiles", "raster", "geojson"]
     attribution: str
 
 

@@ -42,7 +42,10 @@ def add_operations(app: FastAPI, service: Service) -> None:
     async def get_about() -> Response:
         """Return the version and the limits of the service."""
         tiles = None
-        if settings.tiles is not None:
+        if settings.map_file is not None:
+            credit = settings.tiles_credit
+            tiles = {"url": "/map.geojson", "kind": "geojson", "attribution": credit}
+        elif settings.tiles is not None:
             tiles = {
                 "url": settings.tiles if "://" in settings.tiles else "/tiles.pmtiles",
                 "kind": "pmtiles" if settings.tiles.endswith(".pmtiles") else "raster",

@@ -69,8 +69,14 @@ def add_page(app: FastAPI, settings: Settings) -> None:
     async def docs() -> Response:
         return Response(_DOCS, 200, fresh, "text/html")
 
-    tiles = settings.tiles
-    if tiles is not None and "://" not in tiles:
+    tiles, map_file = settings.tiles, settings.map_file
+    if map_file is not None:
+
+        @app.get("/map.geojson", include_in_schema=False)
+        async def local_map() -> Response:
+            return FileResponse(map_file, headers=fresh, media_type="application/geo+json")
+
+    elif tiles is not None and "://" not in tiles:
 
         @app.get("/tiles.pmtiles", include_in_schema=False)
         async def local_tiles() -> Response:

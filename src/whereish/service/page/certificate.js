@@ -9,10 +9,12 @@ const TELLS_PRIOR =
   "This mechanism tells most of the prior it was built for to anyone who has it, even if its " +
   "file does not hold the prior: epsilon limits what a report tells, not what the mechanism " +
   "itself tells.";
-const TELLS_POINTS =
+const tellsPoints = (grid) =>
   "This mechanism tells much about the points it was built for to anyone who has it, even if its " +
-  "file does not hold them: its lattice is fine where they are, and its outputs are near them. " +
+  `file does not hold them: its ${grid} is fine where they are, and its outputs are near them. ` +
   "Epsilon limits what a report tells, not what the mechanism itself tells.";
+const NOISE = "Planar Laplace noise is drawn exactly, with integers only: the guarantee is that " +
+  "of the noise.";
 const SOLVERS = { structured: "Whereish's own solver" };
 
 function element(kind, text, name = "") {
@@ -29,7 +31,7 @@ function list(items) {
 }
 
 /** The most by which the loss can be above the least possible; NaN if no useful bound is known. */
-function above({ quality_loss_km: loss, lower_bound_km: bound }) {
+export function above({ quality_loss_km: loss, lower_bound_km: bound }) {
   const share = Number.isFinite(loss) && bound > 0 ? loss / bound - 1 : NaN;
   return share <= 1 ? Math.max(share, 0) : NaN;
 }
@@ -41,6 +43,11 @@ export const isBest = (told) =>
 /** One line for the panel. */
 export function inShort(told) {
   if (!told.certified) return "This mechanism promises no epsilon.";
+  if (told.kind === "planar-laplace") {
+    const { other_loss_km: other } = told;
+    return other > 0 ? `${NOISE} The best lattice that was found would lose ${metres(other)}.`
+      : NOISE;
+  }
   const what = told.kind === "lattice" ? `${count(told.corners_checked)} corners of the lattice`
     : `${count(told.ratios_checked)} ratios`;
   const checked = `All ${what} were checked in exact arithmetic; none is above its limit.`;
@@ -54,9 +61,16 @@ function kind(told) {
   if (told.method === "planar-laplace") {
     return "It is the planar Laplace mechanism, which does not depend on the prior.";
   }
+  const other = told.other_loss_km;
+  if (told.kind === "planar-laplace") {
+    return "It is planar Laplace noise with a remap: a table that was chosen for the least loss " +
+      "maps the noisy point to a report." +
+      (other > 0 ? ` The best lattice that was found would lose ${metres(other)}.` : "");
+  }
   if (told.kind === "lattice") {
     return `It was built for the least loss on a lattice of ${count(told.vertices)} vertices. ` +
-      "Between them, probabilities are interpolated.";
+      "Between them, probabilities are interpolated." +
+      (other > 0 ? ` Planar Laplace noise with a remap would lose ${metres(other)}.` : "");
   }
   if (told.method !== "optimal") return null;
   if (isBest(told)) return "It is the mechanism with the least loss for this prior.";
@@ -75,21 +89,25 @@ function kind(told) {
 const short = (number, digits) => String(Number(number.toPrecision(digits)));
 
 /** The same for a guarantee between any two points: format/everywhere_certificate.py. */
-function promisedEverywhere({ epsilon }, plane) {
+function promisedEverywhere({ epsilon, kind: how }, plane) {
   const level = short(epsilon, 6);
+  const isNoise = how === "planar-laplace";
   const words = [
     `For any two points d km apart, wherever they are, no report is more than exp(${level} d) ` +
     "times likelier from one than from the other, whatever is known already. That is twice at " +
     `${short(Math.LN2 / epsilon, 3)} km.`,
-    "A point is not moved to a place first. A point outside the rectangle of the lattice is " +
-    "reported as the nearest point of the rectangle. The guarantee holds there too.",
+    isNoise
+      ? "The report is planar Laplace noise around the point, in whole units of 2^-40 km, and " +
+        "then a table that is fixed in advance. The guarantee is that of the noise."
+      : "A point is not moved to a place first. A point outside the rectangle of the lattice is " +
+        "reported as the nearest point of the rectangle. The guarantee holds there too.",
   ];
   if (plane) {
     words.push("Distances are those of the local plane: at most 1.05 times the distances on the " +
       "ground up to 3,400 km from its centre. Points further away are refused.");
   }
   words.push(`For one report. k reports cost k times as much: k epsilon, with epsilon ${level}.`);
-  return [...words, TELLS_POINTS];
+  return [...words, tellsPoints(isNoise ? "table" : "lattice")];
 }
 
 /** The guarantee, from what the client has checked, in the sentences of format/certificate.py. */
@@ -119,11 +137,14 @@ function promised({ epsilon, epsilon_unit: per, places, largest_snap_km: snap },
 
 /** The full text, as elements. `told` is the certificate; it may hold more than the file. */
 export function inFull(mechanism, fileName, told) {
-  const bare = Number.isFinite(told.quality_loss_km) &&
-    !Number.isFinite(mechanism.certificate.quality_loss_km);
+  const bare = Number.isFinite(told.quality_loss_km) && !mechanism.holdsPrior;
   const checks = [];
-  const isLattice = mechanism.kind === "lattice";
-  if (isLattice) {
+  const isNoise = mechanism.kind === "planar-laplace";
+  const isForPoints = isNoise || mechanism.kind === "lattice";
+  if (isNoise) {
+    checks.push(`${NOISE} There are no probabilities in the file to check. The table has ` +
+      `${count(told.cells)} cells and ${count(told.outputs)} reports.`);
+  } else if (isForPoints) {
     checks.push(
       `All ${count(told.corners_checked)} corners of ${count(told.cells)} cells, for ` +
       `${count(told.outputs)} reports, in exact arithmetic, on the integers that reports are ` +
@@ -134,12 +155,15 @@ export function inFull(mechanism, fileName, told) {
       `${count(told.outputs)} reports, in exact arithmetic, on the integers that reports are ` +
       "drawn from, by code that is separate from the solver. None is above its limit.");
   }
-  const what = isLattice ? "corner" : "ratio";
-  checks.push(`This page has checked again: every ${what}, the digest of the file, its format, and ` +
-    "that every row sums to 2^63.");
+  const what = isForPoints ? "corner" : "ratio";
+  checks.push(isNoise
+    ? "This page has checked again: the digest of the file, its format, and that every cell of " +
+      "the table names a report."
+    : `This page has checked again: every ${what}, the digest of the file, its format, and ` +
+      "that every row sums to 2^63.");
   const good = [kind(told)].filter(Boolean);
   if (Number.isFinite(told.quality_loss_km)) {
-    const spot = isLattice ? "point" : "place";
+    const spot = isForPoints ? "point" : "place";
     good.push(`A report is ${metres(told.quality_loss_km)} from the true ${spot} on average, for ` +
       "the prior that the mechanism was built for. This distance is the loss.");
   }
@@ -162,7 +186,7 @@ export function inFull(mechanism, fileName, told) {
     `whereish audit ${plain ? fileName : `'${fileName.replaceAll("'", "'\\''")}'`}`);
   command.tabIndex = 0;
   return [
-    element("h3", "Guarantee"), list(isLattice
+    element("h3", "Guarantee"), list(isForPoints
       ? promisedEverywhere(mechanism.certificate, mechanism.plane)
       : promised(mechanism.certificate, told.method)),
     element("h3", "Checks"), list(checks),

@@ -1,11 +1,10 @@
 // Try the mechanism: draw reports, and compare it with planar Laplace.
 
-import { orderOf } from "./api.js";
-import { have, recipeOf } from "./building.js";
+import { have } from "./building.js";
 import { isBest } from "./certificate.js";
-import { guessError, isLattice, overPrior } from "./measures.js";
+import { guessError, isForPoints, overPrior } from "./measures.js";
 import { Pane } from "./pane.js";
-import { pinEvents, repaint, stageOf } from "./stage.js";
+import { besideStage, pinEvents, repaint } from "./stage.js";
 import { $, hear, hide, panes, shown, state, theme } from "./state.js";
 import { calm } from "./trouble.js";
 import { count, digits, metres } from "./words.js";
@@ -60,11 +59,11 @@ function setComparing(on) {
 
 function allow() {
   const { built } = state;
-  for (const id of ["draw-one", "draw-many"]) $(id).disabled = !built;
+  for (const id of ["draw-one", "draw-many", "conclude", "here"]) $(id).disabled = !built;
   // Without an epsilon there is no planar Laplace mechanism of the same level to compare with.
   $("compare").disabled = !built || built.mechanism.epsilon === null;
-  // This page cannot draw planar Laplace with a guarantee between any two points.
-  $("compare").hidden = isLattice(built?.mechanism);
+  // Between any two points, the service has compared the two, and built the better one.
+  $("compare").hidden = isForPoints(built?.mechanism);
 }
 
 let making = null; // the second map: made once, at the first comparison
@@ -80,10 +79,12 @@ async function compare() {
   }
   calm();
   if (!state.laplace) {
-    const recipe = recipeOf(profile, built.mechanism.epsilon, "planar-laplace");
-    await have(orderOf(recipe), "Building planar Laplace", (made) => {
+    const request = {
+      profile, everywhere: false, noise: true, epsilon: built.mechanism.epsilon, dilation: 1,
+    };
+    await have(request, "Building planar Laplace", (made) => {
       if (state.built !== built) return undefined;
-      state.laplace = { ...made, ...overPrior(made.mechanism, built.prior) };
+      state.laplace = { ...made, ...overPrior(made.mechanism, built.prior, profile.latlon) };
       return sideBySide();
     }, compare);
   } else await sideBySide();
@@ -98,8 +99,9 @@ async function sideBySide() {
   setComparing(true);
   panes.laplace.map.resize();
   panes.laplace.setTheme(theme());
+  await panes.laplace.setWorld(state.world);
   await panes.laplace.setBackdrop(state.backdrop);
-  panes.laplace.show(stageOf(state.laplace.mechanism), { fit: false });
+  panes.laplace.show(besideStage(state.laplace.mechanism), { fit: false });
   panes.best.fit();
   panes.laplace.map.camera = panes.best.map.camera;
   repaint();
@@ -109,16 +111,20 @@ function tellComparison() {
   if (!state.comparing || !state.laplace || !panes.laplace?.seen) return;
   const { built, laplace, profile } = state;
   const { prior } = built;
-  const guesses = [built, laplace].map((one) => (one.guess ??= guessError(one.mechanism, prior)));
+  const guesses = [built, laplace].map((one) => (one.guess ??=
+    guessError(one.mechanism, prior, profile.latlon)));
   const rows = [
     ["Average loss", built.loss, laplace.loss],
     ["Average loss from the pin", panes.best.seen.mean, panes.laplace.seen.mean],
-    ["95 % of reports from the pin within", panes.best.seen.reach, panes.laplace.seen.reach],
+    ["95 % of reports within", built.reach, laplace.reach],
     ["Error of an adversary's best guess", ...guesses],
   ].filter(([, a, b]) => !prior || (Number.isFinite(a) && Number.isFinite(b)));
   const table = document.createElement("table");
   const caption = table.createCaption();
   caption.textContent = "Both mechanisms have the same epsilon.";
+  if (isForPoints(laplace.mechanism)) {
+    caption.textContent += " Planar Laplace has the best remap for this prior.";
+  }
   if (!prior) {
     caption.textContent += " The file does not hold the prior, so some values are not known. " +
       "Planar Laplace is built as if all places were equally likely.";
@@ -165,6 +171,6 @@ export function wireTrying() {
     allow();
     // An open comparison stays open, at the new level.
     const { mechanism } = state.built;
-    if (again && mechanism.epsilon !== null && !isLattice(mechanism)) void compare();
+    if (again && mechanism.epsilon !== null && !isForPoints(mechanism)) void compare();
   });
 }

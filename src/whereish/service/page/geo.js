@@ -1,36 +1,8 @@
-// Geometry on the earth: km in a plane to degrees, circles and squares, a graticule.
+// Geometry on the earth, for drawings: circles and squares, a graticule.
 
-import { project } from "./vendor/whereish.js";
+import { kmPerDegree, offset } from "./vendor/whereish/unproject.js";
 
-const RAD = Math.PI / 180;
-
-/** The length in km of one degree of latitude and of longitude, on the ellipsoid. */
-export function kmPerDegree(lat) {
-  const e2 = 0.00669437999014;
-  const w = 1 - e2 * Math.sin(lat * RAD) ** 2;
-  const a = 6378.137 * RAD;
-  return [(a * (1 - e2)) / w ** 1.5, (a / Math.sqrt(w)) * Math.max(Math.cos(lat * RAD), 1e-6)];
-}
-
-/** The point so many km east and north of another, for drawings: accurate over a few km. */
-export function offset([lat, lon], east, north) {
-  const [perLat] = kmPerDegree(lat);
-  const there = lat + north / perLat;
-  return [there, lon + east / kmPerDegree((lat + there) / 2)[1]];
-}
-
-/** The inverse of the client's projection, by fixed-point iteration on `project`. */
-export function unproject(centre, x, y) {
-  let [lat, lon] = offset(centre, x, y);
-  for (let round = 0; round < 8; round++) {
-    const [px, py] = project(centre, lat, lon);
-    if (Math.hypot(x - px, y - py) < 1e-9) break;
-    const [perLat, perLon] = kmPerDegree(lat);
-    lat = Math.max(-89.999, Math.min(89.999, lat + (y - py) / perLat));
-    lon += (x - px) / perLon;
-  }
-  return [lat, ((((lon + 180) % 360) + 360) % 360) - 180];
-}
+export { kmPerDegree, offset, unproject } from "./vendor/whereish/unproject.js";
 
 /** Places without coordinates on the earth are drawn near latitude 0, longitude 0. */
 export const nowhere = ([x, y]) => offset([0, 0], x, y);

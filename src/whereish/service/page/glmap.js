@@ -2,6 +2,7 @@
 // so the content security policy needs neither blob: nor eval.
 
 import { THEMES } from "./scene.js";
+import { mapLibreLayers } from "./vendor/map/layers.js";
 
 const EMPTY = { type: "FeatureCollection", features: [] };
 const SOURCES = ["net", "water", "cells", "usual", "rings", "dots"];
@@ -56,8 +57,15 @@ export class GlMap {
   #ready = false;
   #waiting = {};
   #backdrop = [];
+  #maps = [];
+  #data = {}; // of the sources of #maps: one that stays is not read again
+  #ground = { sources: [], layers: [] };
+  #behind; // the colour where nothing of #maps is drawn: the sea
+  #isDrawn = true; // what was added last
+  #theme;
 
   constructor(maplibre, container, theme, { cooperative = false } = {}) {
+    this.#theme = theme;
     this.#map = new maplibre.Map({
       container, style: style(theme), attributionControl: false, cooperativeGestures: cooperative,
       dragRotate: false, pitchWithRotate: false, touchPitch: false, maxPitch: 0,
@@ -86,10 +94,46 @@ export class GlMap {
   }
 
   setTheme(theme) {
-    const { ground } = THEMES[theme];
-    const apply = () => this.#map.setPaintProperty("ground", "background-color", ground);
-    if (this.#ready) apply();
-    else this.#map.once("load", apply);
+    this.#theme = theme;
+    void this.setGround(this.#maps);
+  }
+
+  /** Draw map files under everything else. */
+  async setGround(maps) {
+    this.#maps = maps;
+    if (!this.#ready) await this.#map.once("load");
+    if (this.#maps !== maps) return; // another call has come meanwhile
+    for (const id of this.#ground.layers) this.#map.removeLayer(id);
+    const { sources, layers, behind } = mapLibreLayers(maps, this.#theme);
+    for (const id of this.#ground.sources) {
+      if (this.#map.getSource(id) && sources[id]?.data !== this.#data[id]) {
+        this.#map.removeSource(id);
+      }
+    }
+    const isNew = Object.entries(sources).some(([id, { data }]) => this.#data[id] !== data);
+    this.#data = {};
+    for (const [id, source] of Object.entries(sources)) {
+      if (!this.#map.getSource(id)) this.#map.addSource(id, source);
+      this.#data[id] = source.data;
+    }
+    const above = this.#backdrop[0] ?? "net";
+    for (const layer of layers) this.#map.addLayer(layer, above);
+    this.#ground = { sources: Object.keys(sources), layers: layers.map(({ id }) => id) };
+    this.#behind = maps.length ? behind : THEMES[this.#theme].ground;
+    if (isNew) {
+      this.#isDrawn = false;
+      this.#map.once("idle", () => {
+        this.#isDrawn = true;
+        this.#paintBehind();
+      });
+    }
+    this.#paintBehind();
+  }
+
+  /** Land is drawn later than its layers are added: until then, a town would lie in the sea. */
+  #paintBehind() {
+    const colour = this.#isDrawn ? this.#behind : THEMES[this.#theme].ground;
+    this.#map.setPaintProperty("ground", "background-color", colour);
   }
 
   /** Put a background `{ source, layers }` under all other layers; null removes it. */
@@ -141,6 +185,11 @@ export class GlMap {
 
   onTouch(act) {
     this.#map.on("movestart", (event) => event.originalEvent && act());
+  }
+
+  /** Call `act` with the point in degrees and in pixels when the map is clicked. */
+  onClick(act) {
+    this.#map.on("click", ({ lngLat, point }) => act([lngLat.lat, lngLat.lng], [point.x, point.y]));
   }
 
   onMove(act) {

@@ -1,6 +1,6 @@
 // The level: a distance in metres and a ratio, from which epsilon is computed.
 
-import { $, LOCAL, hear, state } from "./state.js";
+import { $, LOCAL, hear, ring, state } from "./state.js";
 import { count, digits, epsilonOf, metres, some, times } from "./words.js";
 
 const SLIDER = { from: 100, to: 5000 }; // metres at its ends
@@ -26,13 +26,21 @@ export function level() {
   return { metres: apart, ratio, epsilon: epsilonOf(ratio, apart) };
 }
 
+/** Whether the person wants the service to build. */
+export const isByService = () => new FormData($("level")).get("where") === "service";
+
+export function setByService(on) {
+  document.querySelector(`[name=where][value=${on ? "service" : "device"}]`).checked = true;
+  tellGuarantee();
+}
+
 export const isFaster = () => new FormData($("level")).get("mode") === "faster";
 
 /** Whether the guarantee is to hold between any two points, and not only between places. */
 export const isEverywhere = () => new FormData($("level")).get("guarantee") === "everywhere";
 
 export function setGuarantee(name) {
-  $("level").querySelector(`[name=guarantee][value=${name}]`).checked = true;
+  document.querySelector(`[name=guarantee][value=${name}]`).checked = true;
   tellGuarantee();
 }
 
@@ -46,14 +54,27 @@ export function setLevel(apart, ratio) {
   tellLevel();
 }
 
+/** The values of the form, to be kept over a reload. */
+export const levelFields = () => ({
+  metres: $("metres").value, ratio: $("ratio").value,
+  guarantee: isEverywhere() ? "everywhere" : "places", mode: isFaster() ? "faster" : "exact",
+});
+
+export function setLevelFields({ metres: apart, ratio, guarantee, mode } = {}) {
+  for (const value of [guarantee, mode]) {
+    const field = [...$("level").elements].find((one) => one.type === "radio" && one.value === value);
+    if (field) field.checked = true;
+  }
+  if (Number(apart) > 0 && Number(ratio) > 0) setLevel(apart, ratio);
+  tellGuarantee();
+}
+
 /** Show what the level means. `by` is the field that the person has changed: it is not updated. */
 export function tellLevel(by = null) {
   const chosen = level();
   $("level-wrong").hidden = !chosen.wrong;
   $("level-wrong").textContent = chosen.wrong ?? "";
   $("build").disabled = Boolean(chosen.wrong) || !state.profile;
-  const stale = !chosen.wrong && state.built && state.built.asked !== askedFor(chosen);
-  $("stale").hidden = !stale;
   $("epsilon").textContent = "";
   tellTelling(chosen);
   if (chosen.wrong) return;
@@ -67,6 +88,13 @@ export function tellLevel(by = null) {
     `${times(chosen.ratio ** 2)} at ${metres(chosen.metres / 500)}.`;
 }
 
+/** Say that the mechanism on the map is of another level, unless it is being replaced. */
+export function tellStale(replacing) {
+  const chosen = level();
+  const stale = !chosen.wrong && state.built && state.built.asked !== askedFor(chosen);
+  $("stale").hidden = !stale || replacing;
+}
+
 /** Warn if the level is so weak that even the nearest places do not look alike. */
 function tellTelling({ epsilon }) {
   const apart = isEverywhere() ? NaN : state.profile?.nearestKm;
@@ -77,15 +105,15 @@ function tellTelling({ epsilon }) {
 }
 
 /** Adapt the words of the panel to the chosen guarantee. */
-function tellGuarantee() {
+export function tellGuarantee() {
   const everywhere = isEverywhere();
   $("level-what").textContent = everywhere ? "points" : "places";
   $("modes").hidden = everywhere;
   const { personal, guessed, latlon, visits } = state.profile ?? {};
   const told = guessed ? "The file does not hold the prior. To build and to compare, all " +
     "places are assumed equally likely. " : "";
-  $("sends").textContent =
-    told + (personal ? sendsWords(latlon.length, guessed, visits.weights.length) : "");
+  $("sends").textContent = told + (personal || !isByService()
+    ? sendsWords(latlon?.length, guessed, visits?.weights.length) : "");
 }
 
 /** What a build of the chosen guarantee sends. */
@@ -98,6 +126,9 @@ export function sentData(places, guessed, points) {
 
 /** A sentence: which data a build sends to which service. */
 export function sendsWords(places, guessed = false, points = places) {
+  if (!isByService()) {
+    return "Built in this browser. Nothing is sent: places, prior, level and pin stay on this device.";
+  }
   const what = sentData(places, guessed, points);
   const fine = isEverywhere() ? " Points of traces within about 50 m of each other are sent as " +
     "one visited point, to a metre: that is finer than places." : "";
@@ -113,7 +144,9 @@ function toWhom(what) {
 }
 
 export function wireLevel(build) {
-  $("level").addEventListener("input", (event) => {
+  // Some fields of the form are elsewhere on the page.
+  document.addEventListener("input", (event) => {
+    if (event.target.form !== $("level")) return;
     if (event.target === $("metres-slider")) {
       const apart = SLIDER.from * (SLIDER.to / SLIDER.from) ** (Number(event.target.value) / 100);
       const step = apart < 1000 ? 10 : apart < 3000 ? 50 : 100;
@@ -121,6 +154,7 @@ export function wireLevel(build) {
     }
     tellGuarantee();
     tellLevel(event.target);
+    ring("level", { name: event.target.name });
   });
   $("level").addEventListener("submit", (event) => {
     event.preventDefault();

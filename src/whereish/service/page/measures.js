@@ -6,27 +6,38 @@ import { project } from "./vendor/whereish.js";
 
 const TOTAL = 2 ** 63;
 const MOST_ENTRIES = 1_000_000;
+const MOST_INTEGRALS = 400; // more than the visited points that this page makes of traces
 
-/** Whether a mechanism has a guarantee between any two points. Its spots are points in degrees. */
-export const isLattice = (mechanism) => mechanism?.kind === "lattice";
+/** Whether a mechanism draws planar Laplace noise around any point. */
+export const isNoise = (mechanism) => mechanism?.kind === "planar-laplace";
 
-/** Where a spot is, in km in the plane of a mechanism: a place, or a point for a lattice. */
+/**
+ * Whether a mechanism has a guarantee between any two points, on a lattice or by noise. Its spots
+ * are points in degrees.
+ */
+export const isForPoints = (mechanism) => mechanism?.kind === "lattice" || isNoise(mechanism);
+
+/** Where a spot is, in km in the plane of a mechanism: a place, or any point. */
 export function inKm(mechanism, spot) {
-  if (!isLattice(mechanism)) return mechanism.input(spot);
+  if (!isForPoints(mechanism)) return mechanism.input(spot);
   return mechanism.plane ? project(mechanism.plane, ...spot) : fromNowhere(spot);
 }
 
 /** Draw a report from a spot with the sampler of the client. */
-export const drawFrom = (mechanism, spot) => (isLattice(mechanism)
+export const drawFrom = (mechanism, spot) => (isForPoints(mechanism)
   ? mechanism.drawKm(...inKm(mechanism, spot)) : mechanism.draw(spot));
 
-/** The probability of every output from a spot. For a lattice, it is interpolated. */
+/** The probability of every output from a spot: interpolated on a lattice, integrated for noise. */
 export function sharesOf(mechanism, place) {
-  if (isLattice(mechanism)) {
+  if (isForPoints(mechanism)) {
     return Float64Array.from(mechanism.probabilitiesKm(...inKm(mechanism, place)));
   }
   return Float64Array.from(mechanism.countsOf(place), (count) => Number(count) / TOTAL);
 }
+
+/** The spots of a mechanism: the numbers of its places, or the given points in degrees. */
+export const spotsOf = (mechanism, points) =>
+  (isForPoints(mechanism) ? points : [...Array(mechanism.places).keys()]);
 
 function distances(mechanism, place) {
   const [x, y] = inKm(mechanism, place);
@@ -36,13 +47,13 @@ function distances(mechanism, place) {
   });
 }
 
-/** The reports from one place: probabilities, distances in km, their mean, and a 95 % radius. */
-export function seenFrom(mechanism, place, share = 0.95) {
+/** The reports from one place: probabilities, distances in km, and their mean. */
+export function seenFrom(mechanism, place) {
   const shares = sharesOf(mechanism, place);
   const away = distances(mechanism, place);
   let mean = 0;
   for (let z = 0; z < shares.length; z++) mean += shares[z] * away[z];
-  return { shares, away, mean, reach: radiusOf(away, shares, share) };
+  return { shares, away, mean };
 }
 
 /** The smallest distance within which the weights sum to `enough`. */
@@ -58,15 +69,16 @@ function radiusOf(far, weights, enough) {
 
 /**
  * Averages over the prior, in km: the quality loss, and the smallest radius that holds a share of
- * the reports (the same as `whereish.report_radius`). NaN without a prior. For a lattice, the prior
- * is over the visited `points`.
+ * the reports (the same as `whereish.report_radius`). NaN without a prior. If the guarantee is
+ * between any two points, the prior is over the visited `points`.
  */
 export function overPrior(mechanism, prior, points = [], share = 0.95) {
   const { reports, certificate } = mechanism;
   if (!prior) return { loss: NaN, reach: NaN };
-  const spots = isLattice(mechanism) ? points : [...Array(mechanism.places).keys()];
+  const spots = spotsOf(mechanism, points);
   const places = spots.length;
-  if (places * reports > MOST_ENTRIES) {
+  // Noise is integrated around every point, which takes some milliseconds.
+  if (places * reports > MOST_ENTRIES || (isNoise(mechanism) && places > MOST_INTEGRALS)) {
     return { loss: certificate.quality_loss_km ?? NaN, reach: NaN };
   }
   const far = new Float64Array(places * reports);
@@ -85,11 +97,13 @@ export function overPrior(mechanism, prior, points = [], share = 0.95) {
 }
 
 /** The expected error in km of an adversary who knows the prior and sees one report. */
-export function guessError(mechanism, prior) {
-  const { places, reports } = mechanism;
+export function guessError(mechanism, prior, points = []) {
+  const { reports } = mechanism;
+  const spots = spotsOf(mechanism, points);
+  const places = spots.length;
   if (!prior || places * places * reports > 30 * MOST_ENTRIES) return NaN;
-  const where = Array.from({ length: places }, (_, x) => mechanism.input(x));
-  const rows = where.map((_, x) => (prior[x] > 0 ? sharesOf(mechanism, x) : null));
+  const where = spots.map((spot) => inKm(mechanism, spot));
+  const rows = spots.map((spot, x) => (prior[x] > 0 ? sharesOf(mechanism, spot) : null));
   let error = 0;
   for (let z = 0; z < reports; z++) {
     let best = Infinity;
@@ -133,6 +147,10 @@ function headerOf(bytes) {
 /** The certificate in a file: claims that are not checked here. */
 export const certificateIn = (bytes) =>
   JSON.parse(headerOf(bytes).header.__metadata__.certificate);
+
+/** The loss of the alternative that was not chosen, lattice or noise, or null: another claim. */
+export const otherLossIn = (bytes) =>
+  JSON.parse(headerOf(bytes).header.__metadata__.mechanism).build.other_loss_km ?? null;
 
 /** An array of doubles in a file, or null. Call `readMechanism` first: it checks the file. */
 function numbersIn(bytes, name) {

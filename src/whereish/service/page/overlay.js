@@ -2,6 +2,8 @@
 // fonts, and the pin can be focused with the keyboard.
 
 import { kmPerDegree } from "./geo.js";
+import { NAMES } from "./vendor/map/style.js";
+import { placeNames } from "./vendor/map/background.js";
 import { metres } from "./words.js";
 
 const ARROWS = {
@@ -19,6 +21,8 @@ export class Overlay {
   #map;
   #layer = make("div", "overlay");
   #names = [];
+  #maps = [];
+  #labels = []; // elements for the names of the maps, which are used again
   #degrees = [];
   #scale = make("div", "scale-rule");
   #pin = make("button", "pin");
@@ -97,6 +101,12 @@ export class Overlay {
     this.place();
   }
 
+  /** Show the names of map files. */
+  setMaps(maps) {
+    this.#maps = maps;
+    this.place();
+  }
+
   setDegrees({ parallels, meridians }) {
     for (const { element } of this.#degrees) element.remove();
     this.#degrees = [
@@ -133,6 +143,7 @@ export class Overlay {
       put(element, x, y);
       room(element, x - element.textContent.length * 3.6, y - 4, 7.2);
     }
+    this.#label(taken, put, width, height);
     for (const { element, lat, lon } of this.#degrees) {
       const { x, y } = this.#map.project([lat ?? middle, lon ?? west]);
       const [left, top] = lat === undefined ? [x, 0] : [0, y];
@@ -142,6 +153,27 @@ export class Overlay {
       element.hidden ||= lat !== undefined && (y < 40 || y > height - 30);
     }
     this.#rule(middle);
+  }
+
+  /** Show the names of the maps that have room. */
+  #label(taken, put, width, height) {
+    const view = { ...this.#map.camera, width, height };
+    const most = Math.max(12, Math.round((width * height) / 12000));
+    const placed = this.#maps.length ? placeNames(this.#maps, view, taken, most) : [];
+    while (this.#labels.length < placed.length) {
+      const made = make("span", "map-name");
+      this.#labels.push(made);
+      this.#layer.prepend(made);
+    }
+    this.#labels.forEach((element, k) => {
+      element.hidden = k >= placed.length;
+      if (element.hidden) return;
+      const { name, class: kind, x, y, px } = placed[k];
+      if (element.textContent !== name) element.textContent = name;
+      element.dataset.colour = NAMES[kind].colour;
+      element.style.fontSize = `${px}px`;
+      put(element, x, y);
+    });
   }
 
   #rule(lat) {

@@ -1,23 +1,47 @@
 // The dialog for a person's own data: it reads files and returns places with a prior. The rest of
 // the page does not change until the person presses "Use these places".
 
-import { CELL_SIZES_M } from "./constants.js";
 import { $ } from "./state.js";
+import { isMapFile } from "./tiles.js";
+import { CELL_SIZES_M } from "./vendor/profile/constants.js";
 import { count, digits, percent, some } from "./words.js";
 
 /**
  * Add the event listeners of the dialog. `taken(profile)` gets the chosen profile, `opened(file)`
- * gets a mechanism file, `sends(places, guessed, points)` returns sentences: what would be sent to
- * which host, for so many places or visited points.
+ * gets a mechanism file, `mapped(file)` a background map, `sends(places, guessed, points)` returns
+ * sentences: what would be sent to which host, for so many places or visited points.
  */
-export function ownData({ taken, opened, sends }) {
+export function ownData({ taken, opened, mapped, sends }) {
   const dialog = $("own");
   let worker = null;
+  let reading = null; // the files that the worker reads now
+  let files = []; // those that it has read
   let found = null;
 
+  /** Start the worker, so that its files are loaded while there is a network. */
+  function prepare() {
+    const made = new Worker("/assets/traces-worker.js", { type: "module", name: "whereish-reader" });
+    worker = made;
+    made.addEventListener("message", ({ data }) => hear(data));
+    made.addEventListener("error", (event) => {
+      event.preventDefault();
+      if (worker !== made) return;
+      worker = null;
+      if (reading) {
+        fail("The files could not be read. One of them may be too large for this device.");
+      }
+      reading = null;
+    });
+  }
+  prepare();
+
+  /** Delete the points of the worker. A worker that is reading is ended. */
   const stop = () => {
-    worker?.terminate();
-    worker = null;
+    if (reading) {
+      worker?.terminate();
+      worker = reading = null;
+    } else worker?.postMessage({ forget: true });
+    if (!worker) prepare();
     $("own-progress").hidden = true;
   };
   const fail = (words) => {
@@ -26,32 +50,37 @@ export function ownData({ taken, opened, sends }) {
     $("own-wrong").hidden = false;
   };
 
-  function read(files) {
-    if (files.length === 0) return;
-    if (files.length === 1 && files[0].name.toLowerCase().endsWith(".whereish")) {
+  async function read(chosen) {
+    if (chosen.length === 0) return;
+    if (chosen.length === 1 && (chosen[0].name.endsWith(".pmtiles") || await isMapFile(chosen[0]))) {
       dialog.close();
-      opened(files[0]);
+      mapped(chosen[0]);
+      return;
+    }
+    if (chosen.length === 1 && chosen[0].name.toLowerCase().endsWith(".whereish")) {
+      dialog.close();
+      opened(chosen[0]);
       return;
     }
     stop();
     $("own-wrong").hidden = true;
     $("own-progress").hidden = false;
     $("own-bar").removeAttribute("value");
-    $("own-progress-words").textContent = `Reading ${some(files.length, "file")} on this device…`;
-    worker = new Worker("/assets/traces-worker.js", { type: "module" });
-    worker.addEventListener("message", ({ data }) => hear(data, files));
-    worker.addEventListener("error", (event) => {
-      event.preventDefault();
-      fail("The files could not be read. One of them may be too large for this device.");
-    });
-    worker.postMessage({ files });
+    $("own-progress-words").textContent = `Reading ${some(chosen.length, "file")} on this device…`;
+    reading = chosen;
+    worker.postMessage({ files: chosen });
   }
 
-  function hear(data, files) {
+  function hear(data) {
+    if (!dialog.open) return; // an answer to a dialog that was closed
     if (data.progress !== undefined) {
       $("own-bar").value = data.progress;
       $("own-progress-words").textContent = `${some(data.points, "point")} read so far`;
-    } else if (data.wrong) {
+      return;
+    }
+    files = reading ?? files;
+    reading = null;
+    if (data.wrong) {
       const name = files.length === 1 ? `${files[0].name}: ` : "";
       fail(`${name}${data.wrong}.`);
     } else if (data.found?.profile) show({ ...data.found.profile, name: files[0].name });
@@ -102,7 +131,7 @@ export function ownData({ taken, opened, sends }) {
     taken(found);
   });
   dialog.addEventListener("close", () => {
-    // The worker holds the points: they are deleted with it. The dialog opens empty next time.
+    // The worker holds the points: they are deleted. The dialog opens empty next time.
     stop();
     $("own-found").hidden = true;
     $("own-wrong").hidden = true;

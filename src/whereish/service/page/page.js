@@ -2,23 +2,29 @@
 // building.js, compare.js, own.js (files), api.js (the service).
 
 import * as api from "./api.js";
-import { build, cancel, showBuilt, wireBuilding } from "./building.js";
+import { build, cancel, wireBuilding } from "./building.js";
 import { wireTrying } from "./compare.js";
+import { wireConcluding } from "./conclude.js";
 import { nowhere, unproject } from "./geo.js";
+import { whyNotHere } from "./device-build.js";
+import { wireHere } from "./here.js";
+import { restore, wireKeeping } from "./kept.js";
 import {
-  askedFor, level, sendsWords, setGuarantee, setLevel, tellLevel, wireLevel,
+  askedFor, isByService, isEverywhere, level, sendsWords, setByService, setGuarantee, setLevel, tellLevel,
+  wireLevel,
 } from "./level.js";
-import { isLattice, priorIn, visitsIn } from "./measures.js";
+import { LARGEST_FILE, PLACES_HERE } from "./limits.js";
+import { isForPoints, priorIn, visitsIn } from "./measures.js";
 import { ownData } from "./own.js";
 import { Pane } from "./pane.js";
+import { showBuilt, wireResult } from "./result.js";
+import { wireKey } from "./service-build.js";
 import { pinEvents, repaint, setProfile } from "./stage.js";
-import { $, LOCAL, hear, panes, setTheme, shown, state, theme } from "./state.js";
+import { $, hear, panes, setTheme, shown, state, theme } from "./state.js";
 import * as tiles from "./tiles.js";
 import { calm, trouble } from "./trouble.js";
 import { readMechanism } from "./vendor/whereish.js";
 import { alikeKm, count } from "./words.js";
-
-const LARGEST_FILE = 500e6;
 
 /** Open a mechanism from disk: the client checks it before anything on the screen changes. */
 async function openFile(file) {
@@ -27,11 +33,7 @@ async function openFile(file) {
     if (file.size > LARGEST_FILE) throw new Error("it must be at most 500 MB to be shown here");
     bytes = new Uint8Array(await file.arrayBuffer());
     mechanism = await readMechanism(bytes, { warn: false });
-    if (mechanism.kind === "planar-laplace") {
-      throw new Error("it holds planar Laplace noise for every point, which the Python library " +
-        "draws and this page does not");
-    }
-    prior = isLattice(mechanism) ? visitsIn(bytes) : priorIn(bytes);
+    prior = isForPoints(mechanism) ? visitsIn(bytes) : priorIn(bytes);
   } catch (wrong) {
     trouble(`${file.name} cannot be opened: ${wrong.message}. Open a file that whereish build or ` +
       "this page has written.");
@@ -40,7 +42,7 @@ async function openFile(file) {
   calm();
   cancel();
   const { plane } = mechanism;
-  if (isLattice(mechanism)) {
+  if (isForPoints(mechanism)) {
     showPoints(mechanism, prior, file.name);
     showOpened({ mechanism, bytes, prior: prior && prior.weights, name: file.name });
     return;
@@ -84,9 +86,12 @@ const visitsFrom = ({ points, weights }, earth) => ({
   latlon: earth ? points : points.map(nowhere), xyKm: earth ? null : points, weights,
 });
 
-/** Take a profile that own.js has read. */
+/** The most places that the service builds. */
+const mostThere = () => state.about?.limits?.places ?? 2000;
+
+/** Take a profile that own.js has read, or that was kept. */
 function takeProfile({ name, points, earth, cellKm, prior, visits }) {
-  const most = state.about?.limits?.places ?? 2000;
+  const most = mostThere();
   if (points.length > most) {
     trouble(`This service builds mechanisms of at most ${count(most)} places, and ${name} has ` +
       `${count(points.length)}: choose larger cells or fewer places.`);
@@ -96,28 +101,41 @@ function takeProfile({ name, points, earth, cellKm, prior, visits }) {
   cancel();
   setProfile({
     name, earth, cellKm, prior, personal: true, xyKm: earth ? null : points,
+    source: { name, points, earth, cellKm, prior, visits },
     latlon: earth ? points : points.map(nowhere),
     ...(visits?.points.length > 1 ? { visits: visitsFrom(visits, earth) } : {}),
   });
-  // A service on this machine needs no consent. For another one, the person presses Build.
-  if (LOCAL) void build();
+  buildIfHere();
 }
 
-let makeBackdrop = null; // makes the background of the service, or of a file of this device
+/** Build at once on this device. What is too large for it waits for the person to press Build. */
+function buildIfHere() {
+  const why = whyNotHere({ profile: state.profile, everywhere: isEverywhere() });
+  if (!wantsService) setByService(Boolean(why));
+  if (why) $("sends").textContent = `${why} ${$("sends").textContent}`;
+  else if (!wantsService) void build();
+}
+
+let wantsService = false; // whether the person has chosen it, and not this page
+
+// The background of the service, or of a file of this device: { make, isMap }, where a map is one of
+// whereish map, and anything else is tiles.
+let offered = null;
 let asked = 0; // the number of requests for a background: only the last one is shown
 
-async function setBackdrop(make) {
+async function setBackdrop(wanted) {
   const mine = ++asked;
   $("tiles-wrong").textContent = "";
-  if (make && !panes.best.map.drawsTiles) {
+  if (wanted && !wanted.isMap && !panes.best.map.drawsTiles) {
     $("tiles").checked = false;
-    $("tiles-wrong").textContent = "A background map needs WebGL, which this browser does not " +
-      "have or does not allow. Everything else works without it.";
+    $("tiles-wrong").textContent = "A background map of tiles needs WebGL, which this browser does " +
+      "not have or does not allow. Everything else works without it, and so does a map of " +
+      "whereish map.";
     return;
   }
   let [made, wrong] = [null, null];
   try {
-    made = make ? await make() : null;
+    made = wanted ? await wanted.make() : null;
     if (mine !== asked) return;
     for (const pane of [panes.best, panes.laplace]) await pane?.setBackdrop(made);
   } catch (problem) {
@@ -142,11 +160,33 @@ function tileError() {
     "Part of the background map could not be loaded. The cells and circles are still drawn.";
 }
 
+/** Show a background map from a file of this device. */
+function openMap(file) {
+  offered = { make: () => tiles.fromFile(file), isMap: tiles.isMapName(file.name) };
+  $("tiles").disabled = false;
+  $("tiles").checked = true;
+  $("tiles-words").textContent = `Show ${file.name}`;
+  $("tiles-note").textContent =
+    "This file is read on this device: no server learns which area you look at.";
+  void setBackdrop(offered);
+}
+
+async function showWorld() {
+  const world = await tiles.world();
+  state.world = world;
+  for (const pane of [panes.best, panes.laplace]) await pane?.setWorld(world);
+}
+
 function wire() {
-  wireLevel(build);
+  wireLevel(() => build());
   wireBuilding();
+  wireResult();
+  wireKey();
   wireTrying();
-  ownData({ taken: takeProfile, opened: openFile, sends: sendsWords });
+  wireConcluding();
+  wireHere();
+  wireKeeping();
+  ownData({ taken: takeProfile, opened: openFile, mapped: openMap, sends: sendsWords });
   const press = {
     "trouble-close": calm,
     "how-open": () => $("how").showModal(),
@@ -156,7 +196,7 @@ function wire() {
       calm();
       cancel();
       setProfile(state.city);
-      void build();
+      buildIfHere();
     },
     theme: () => setTheme(theme() === "dark" ? "light" : "dark"),
   };
@@ -166,18 +206,13 @@ function wire() {
     event.target.value = "";
   });
   picked("file-input", openFile);
-  picked("pmtiles-input", (file) => {
-    makeBackdrop = () => tiles.fromFile(file);
-    $("tiles").disabled = false;
-    $("tiles").checked = true;
-    $("tiles-words").textContent = `Show ${file.name}`;
-    $("tiles-note").textContent =
-      "This file is read on this device: no server learns which area you look at.";
-    void setBackdrop(makeBackdrop);
-  });
+  picked("pmtiles-input", openMap);
   $("tiles").addEventListener("change", (event) =>
-    setBackdrop(event.target.checked ? makeBackdrop : null));
+    setBackdrop(event.target.checked ? offered : null));
   hear("theme", applyTheme);
+  hear("level", (event) => {
+    if (event.detail?.name === "where") wantsService = isByService();
+  });
 }
 
 function applyTheme() {
@@ -187,9 +222,15 @@ function applyTheme() {
 }
 
 function tellTiles(set) {
-  makeBackdrop = set ? () => tiles.fromService(set) : null;
+  const isMap = set?.kind === "geojson";
+  offered = set ? { make: () => tiles.fromService(set), isMap } : null;
   $("tiles").disabled = !set;
   $("tiles-note").textContent = tiles.whoLearns(set);
+  if (isMap) {
+    // No server learns anything from it, so it is on.
+    $("tiles").checked = true;
+    void setBackdrop(offered);
+  }
 }
 
 async function begin() {
@@ -205,17 +246,24 @@ async function begin() {
     return;
   }
   $("version").textContent = `Whereish ${state.about.version}.`;
+  $("most-there").textContent = `: up to ${count(mostThere())} places`;
   tellTiles(state.about.tiles);
   if (state.profile) return; // The person opened a file before the service answered.
+  const own = restore();
+  if (own) {
+    takeProfile(own);
+    return;
+  }
   setProfile(state.city);
-  // If a key is needed, the page asks for it when the person presses Build, not at the start.
-  if (!state.about.key_needed || api.hasKey()) void build();
+  buildIfHere();
 }
 
 wire();
+$("most-here").textContent = `: up to ${count(PLACES_HERE)} places`;
 tellTiles(null);
 tellLevel();
 panes.best = await Pane.make($("pane-best"), theme(), pinEvents);
 panes.best.map.onTileError = tileError;
 applyTheme();
+void showWorld();
 await begin();

@@ -1,6 +1,7 @@
 // The same map on a 2D canvas, for browsers without WebGL. It draws all layers but no tiles.
 
 import { THEMES } from "./scene.js";
+import { drawBackground } from "./vendor/map/background.js";
 
 const ORDER = ["net", "cells", "water", "usual", "rings", "dots"];
 const RAD = Math.PI / 180;
@@ -21,6 +22,7 @@ export class PlainMap {
   drawsTiles = false;
   #canvas = document.createElement("canvas");
   #layers = {};
+  #maps = [];
   #middle = toWorld([48.865, 2.34]);
   #zoom = 11;
   #theme;
@@ -101,6 +103,12 @@ export class PlainMap {
 
   async setBackdrop() {}
 
+  /** Draw map files under everything else. */
+  async setGround(maps) {
+    this.#maps = maps;
+    this.#redraw();
+  }
+
   project(point) {
     const [x, y] = toWorld(point);
     const [w, h] = this.#size();
@@ -151,6 +159,15 @@ export class PlainMap {
     this.#touched = act;
   }
 
+  /** Call `act` with the point in degrees and in pixels when the map is clicked. */
+  onClick(act) {
+    let begun = [NaN, NaN];
+    this.#canvas.addEventListener("pointerdown", ({ offsetX: x, offsetY: y }) => (begun = [x, y]));
+    this.#canvas.addEventListener("click", ({ offsetX: x, offsetY: y }) => {
+      if (Math.hypot(x - begun[0], y - begun[1]) < 4) act(this.unproject(x, y), [x, y]);
+    });
+  }
+
   onMove(act) {
     this.#hear.push(act);
   }
@@ -173,8 +190,12 @@ export class PlainMap {
     this.#canvas.height = h * dense;
     const pen = this.#canvas.getContext("2d");
     pen.scale(dense, dense);
-    pen.fillStyle = THEMES[this.#theme].ground;
-    pen.fillRect(0, 0, w, h);
+    if (this.#maps.length) {
+      drawBackground(pen, this.#maps, { ...this.camera, width: w, height: h }, this.#theme);
+    } else {
+      pen.fillStyle = THEMES[this.#theme].ground;
+      pen.fillRect(0, 0, w, h);
+    }
     pen.lineJoin = "round";
     for (const id of ORDER) for (const one of this.#layers[id] ?? []) this.#trace(pen, one);
   }

@@ -36,7 +36,7 @@ export function heat(share, most, theme) {
 
 /** The upper end of the scale: a round share not below the largest. */
 export function roundUp(share) {
-  const rounds = [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1];
+  const rounds = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1];
   return rounds.find((round) => share <= round * 1.0001) ?? 1;
 }
 
@@ -45,13 +45,15 @@ const feature = (type, coordinates, properties) => ({
 });
 
 /** Cells if their size is known, otherwise discs that do not touch. */
-export function cells(points, cellKm, discKm, shares, most, theme, seeThrough) {
-  const { edge } = THEMES[theme];
+export function cells(
+  points, cellKm, discKm, shares, most, theme, seeThrough, { edged = true } = {},
+) {
   return points.map((point, z) => feature(
     "Polygon",
     [cellKm ? square(point, cellKm) : ring(point, discKm, 32)],
     {
-      color: heat(shares[z], most, theme), edge,
+      color: heat(shares[z], most, theme),
+      edge: edged ? THEMES[theme].edge : heat(shares[z], most, theme),
       // On a background map, cells that are rarely reported are more transparent.
       opacity: seeThrough ? 0.25 + 0.5 * Math.sqrt(Math.min(shares[z] / most, 1)) : 0.92,
     },
@@ -92,6 +94,12 @@ export function usual(points, prior, theme) {
         radius: 1.5 + 11 * Math.sqrt(prior[x]),
       })]
     : []);
+}
+
+/** The report that somebody sees: larger than a drawn one. */
+export function seenReport([lat, lon], theme) {
+  const { dot, dotEdge } = THEMES[theme];
+  return feature("Point", [lon, lat], { color: dot, edge: dotEdge, width: 3, radius: 9, opacity: 1 });
 }
 
 /** Drawn reports. Reports of one place form a spiral around it, so that each is visible. */

@@ -2,12 +2,13 @@
 
 import { hasKey } from "./api.js";
 import { kmPerDegree, nowhere, offset } from "./geo.js";
-import { inKm, isLattice, neighbour } from "./measures.js";
+import { isByService } from "./level.js";
+import { inKm, isForPoints, neighbour } from "./measures.js";
 import { heat, roundUp } from "./scene.js";
 import { $, hear, hide, panes, ring, shown, state, theme } from "./state.js";
 import { alikeKm, metres, percent, some, times, wind } from "./words.js";
 
-const FURTHEST_KM = 3000; // from the centre of the plane: the client refuses points a bit further
+export const FURTHEST_KM = 3000; // from the centre of the plane: the client refuses points a bit further
 const SELDOM = 0.005; // places that are reported less often are not named
 
 /** The distance in km between the nearest two places. */
@@ -37,12 +38,12 @@ export function stageOf(mechanism) {
       })
     : latlon;
   const usual = guessed ? null : prior;
-  if (isLattice(mechanism)) return latticeStage(mechanism, outputs);
+  if (isForPoints(mechanism)) return pointStage(mechanism, outputs);
   return { inputs: latlon, outputs, cellKm, discKm, prior, usual, earth, lines, names, mechanism };
 }
 
 /** The data for a pane with a guarantee between any two points: the inputs are visited points. */
-function latticeStage(mechanism, outputs) {
+function pointStage(mechanism, outputs) {
   const { visits, guessed, earth, lines, names } = state.profile;
   const flat = outputs.map((_, z) => mechanism.output(z).xyKm);
   const extent = Math.max(...[0, 1].map((k) => {
@@ -57,6 +58,15 @@ function latticeStage(mechanism, outputs) {
   };
 }
 
+/** The data for planar Laplace beside a mechanism for places: noise has outputs of its own. */
+export function besideStage(mechanism) {
+  if (!isForPoints(mechanism)) return stageOf(mechanism);
+  const { latlon, discKm } = state.profile;
+  const outputs = Array.from({ length: mechanism.reports }, (_, z) => mechanism.output(z).latlon);
+  // The outputs of a remap are closer together than places.
+  return { ...stageOf(null), inputs: latlon, outputs, cellKm: null, discKm: discKm / 2, mechanism };
+}
+
 /** The places of positive prior as visited points, for a profile without two of its own. */
 function visitsOf({ latlon, xyKm, prior }) {
   const all = [...prior.keys()];
@@ -69,7 +79,7 @@ function visitsOf({ latlon, xyKm, prior }) {
 }
 
 /** Whether the mechanism on the map has a guarantee between any two points. */
-const isAnywhere = () => isLattice(state.built?.mechanism);
+const isAnywhere = () => isForPoints(state.built?.mechanism);
 
 /** Give the pin a spot that the mechanism on the map knows: a point, or the nearest place. */
 export function resetPin() {
@@ -102,7 +112,7 @@ export function setProfile(profile) {
 }
 
 /** The index of the nearest of some points in degrees. */
-function nearest(point, points) {
+export function nearest(point, points) {
   let [found, best] = [0, Infinity];
   points.forEach((there, i) => {
     const away = Math.hypot(...aside(there, point));
@@ -159,23 +169,27 @@ export function repaint(held = false) {
   const hiddenKm = level ? alikeKm(built.ratio, level) : 0;
   const step = isAnywhere() ? `by ${metres(stepKm())}` : "to the next place";
   const label = `Pin: you are ${whereIs(place)}. Arrow keys move it ${step}.`;
-  for (const pane of shown()) pane.paint(place, { most, hiddenKm, label, held });
-  tellScale(most);
-  tellCircles(seen, hiddenKm);
+  shown().forEach((pane, k) =>
+    pane.paint(place, { most, hiddenKm, reachKm: reachOf(k), label, held }));
+  tellScale(most, built ? "How often each place is reported from the pin"
+    : `Prior: how likely each place is${state.profile.guessed ? " (not known)" : ""}`);
+  tellCircles(hiddenKm);
   tellWhere(seen[0]);
   ring("painted");
 }
 
-function tellScale(most) {
+/** The radius of 95 % of the reports over the prior, of the mechanism of a pane; or NaN. */
+const reachOf = (k) => (k === 0 ? state.built : state.laplace)?.reach ?? NaN;
+
+/** The scale of the colours from 0 to `most`, and what they mean. */
+export function tellScale(most, title) {
   const bar = $("scale-bar");
   const pen = bar.getContext("2d");
   for (let x = 0; x < bar.width; x++) {
     pen.fillStyle = heat(((x + 0.5) / bar.width) ** 2 * most, most, theme());
     pen.fillRect(x, 0, 1, bar.height);
   }
-  $("scale-title").textContent = state.built
-    ? "How often each place is reported from the pin"
-    : `Prior: how likely each place is${state.profile.guessed ? " (not known)" : ""}`;
+  $("scale-title").textContent = title;
   $("scale-ticks").replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((at) => {
     const tick = document.createElement("span");
     tick.textContent = percent(at * at * most);
@@ -183,22 +197,22 @@ function tellScale(most) {
   }));
 }
 
-function tellCircles(seen, hiddenKm) {
+function tellCircles(hiddenKm) {
   const { built } = state;
   $("legend").classList.toggle("unbuilt", !built);
   if (!built) return;
-  const [reach, other] = seen.map((one) => metres(one.reach));
+  const [reach, other] = shown().map((_, k) => metres(reachOf(k)));
+  $("key-reach-item").hidden = Number.isNaN(reachOf(0));
   $("key-hidden").textContent = hiddenKm
     ? `${isAnywhere() ? "any two points" : "places"} look alike within ${metres(hiddenKm)}: ` +
       `reports at most ${times(built.ratio)} likelier`
     : "no epsilon is promised";
   $("key-reach").textContent =
-    `95 % of reports from the pin: within ${reach}${other ? `, planar Laplace ${other}` : ""}`;
+    `95 % of reports: within ${reach} of the true place` +
+    (other ? `, planar Laplace ${other}` : "");
   $("key-usual").textContent = state.profile.guessed
     ? "prior: not known, the file does not hold it"
     : "prior: a larger circle is a likelier place";
-  $("figure-what").textContent = `${isAnywhere() ? "points" : "places"} look alike within`;
-  $("figure-hidden").textContent = hiddenKm ? metres(hiddenKm) : "none";
 }
 
 let spoken = 0;
@@ -226,15 +240,15 @@ function tellWhere(seen) {
   if (told.length === 0) told.push(`each place less than ${percent(SELDOM)}`);
   spoken = setTimeout(() => {
     $("where").textContent = `The pin is ${whereIs(place)}. Reports from here: ` +
-      `${told.join(", ")}. On average they are ${metres(seen.mean)} from the pin, and 95 % ` +
-      `fall within ${metres(seen.reach)}.`;
+      `${told.join(", ")}. On average they are ${metres(seen.mean)} from the pin.`;
   }, panes.best.dragging ? 250 : 0);
 }
 
 /** Before the first build: say which button to press, and why the others are disabled. */
 function tellUnbuilt() {
   if (state.built) return;
-  const key = state.about?.key_needed && !hasKey() ? " (a key is needed)" : "";
+  const asks = isByService() && state.about?.key_needed && !hasKey();
+  const key = asks ? " (a key is needed)" : "";
   $("where").textContent = state.job || !state.profile ? ""
     : `Press Build to see where reports fall${key}. Before that, there is nothing to draw or to ` +
       "compare.";
@@ -248,6 +262,10 @@ function stepKm() {
   const { ratio, mechanism } = state.built;
   return Math.max(0.01, Number((alikeKm(ratio, mechanism.epsilon) / 5).toPrecision(1)));
 }
+
+/** Put the pin at a point in degrees, or at the nearest place if the mechanism is for places. */
+export const putPin = (latlon) =>
+  movePin(isAnywhere() ? latlon : nearest(latlon, state.profile.latlon), false);
 
 function movePin(place, held) {
   const { built } = state;

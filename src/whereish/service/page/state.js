@@ -13,9 +13,11 @@ export const state = {
   // The place of the pin; a point in degrees if the guarantee is between any two points. It is never
   // sent to the service.
   place: 0,
+  report: null, // where the report is whose conclusions are shown, in degrees; or null
   comparing: false,
   job: null, // { stop: AbortController } during a build
   backdrop: null,
+  world: null, // the map of the world, once it is loaded
 };
 
 export const panes = { best: null, laplace: null };
@@ -25,8 +27,8 @@ export const shown = () =>
   [panes.best, state.comparing ? panes.laplace : null].filter(Boolean);
 
 const bell = new EventTarget();
-/** Events: profile (a new one), job (begun or ended), built, moved (the pin), painted, theme. */
-export const ring = (name) => bell.dispatchEvent(new Event(name));
+/** Events: profile (a new one), level (changed by the person), job (begun or ended), built, moved (the pin), painted, theme. */
+export const ring = (name, detail) => bell.dispatchEvent(new CustomEvent(name, { detail }));
 export const hear = (name, act) => bell.addEventListener(name, act);
 
 /** Hide an element. If it has the keyboard focus, move the focus to the element `next`. */

@@ -1,5 +1,7 @@
-// The background map, off by default. It comes from the settings of the service, or from a PMTiles
-// file of this device, which is read here and not sent anywhere.
+// The background map: tiles (off by default) or a map file of whereish map. It comes from the
+// settings of the service, or from a file of this device, which is read here and not sent anywhere.
+
+import { looksLikeMap, readMap } from "./vendor/map/background.js";
 
 let protocol = null; // a promise of the pmtiles protocol, once it is requested
 
@@ -28,9 +30,14 @@ async function load() {
 
 /** A text that says what a tile server learns. */
 export function whoLearns(tiles) {
+  if (tiles?.kind === "geojson") {
+    return "The background map is a file of this service, which the page loads as a whole: no " +
+      "server learns which part of it you look at.";
+  }
   if (!tiles) {
-    return "This service has no background map (see whereish serve --tiles). A tile server " +
-      "learns which part of the world you look at, from which network address, and when. That " +
+    return "This service has no background map (see whereish map, and whereish serve --map). Coasts " +
+      "and large rivers are from Natural Earth, towns from GeoNames (CC BY 4.0); they come with " +
+      "this page. A tile server learns which part of the world you look at, from which network address, and when. That " +
       "can be enough to find out where you live, so the background map is off by default.";
   }
   const where = new URL(tiles.url.replaceAll(/[{}]/g, "_"), location.href);
@@ -45,6 +52,11 @@ export function whoLearns(tiles) {
 
 /** The source and layers of the background map that the service has set. */
 export async function fromService(tiles) {
+  if (tiles.kind === "geojson") {
+    const answer = await fetch(tiles.url);
+    if (!answer.ok) throw new Error(`the service answered with ${answer.status}`);
+    return fromText(await answer.text());
+  }
   if (tiles.kind === "pmtiles") {
     const url = new URL(tiles.url, location.href).href;
     const known = await archives();
@@ -65,11 +77,35 @@ export async function fromService(tiles) {
 
 /** The source and layers of a file of this device. */
 export async function fromFile(file) {
+  if (isMapName(file.name)) return fromText(await file.text());
   const known = await archives();
   const { PMTiles, FileSource } = globalThis.pmtiles;
   const archive = new PMTiles(new FileSource(file));
   known.add(archive);
   return backdrop(archive, file.name);
+}
+
+function fromText(text) {
+  const map = readMap(text);
+  return { credit: map.attribution, map };
+}
+
+/** Whether the name of a background map is that of a map file, and not of tiles. */
+export const isMapName = (name) => /\.(geo)?json$/i.test(name);
+
+/** Whether a file is a map file, and not traces in GeoJSON. */
+export async function isMapFile(file) {
+  return isMapName(file.name) && looksLikeMap(await file.slice(0, 400).text());
+}
+
+/** The map of the world: coasts, large rivers, towns. Null if it cannot be loaded. */
+export async function world() {
+  try {
+    const answer = await fetch("/assets/vendor/world.geojson");
+    return answer.ok ? readMap(await answer.text()) : null;
+  } catch {
+    return null;
+  }
 }
 
 async function backdrop(archive, name) {

@@ -25,12 +25,24 @@ export function percent(share) {
   return `${p > 99 && p < 100 ? p.toFixed(1) : Math.round(p)}${NB}%`;
 }
 
-/** A relative gap to a bound as percent. It is usually very small, so it may need many digits. */
+/**
+ * A relative gap to a bound as percent. It is usually very small, so it may need many digits. A
+ * larger one is rounded up: it stays a bound.
+ */
 export function tiny(share) {
   const p = Math.max(share, 0) * 100;
   if (p < 1e-9) return "less than a billionth of a percent";
-  if (p >= 0.01) return `${Number(p.toPrecision(2))}${NB}%`;
+  if (p >= 0.01) {
+    const unit = 10 ** (1 - Math.floor(Math.log10(p)));
+    return `${Number((Math.ceil(p * unit - 1e-9) / unit).toPrecision(2))}${NB}%`;
+  }
   return `${p.toFixed(Math.min(12, 1 - Math.floor(Math.log10(p))))}${NB}%`;
+}
+
+/** The same for a figure, in few characters. */
+export function shortGap(share) {
+  if (!Number.isFinite(share)) return "not known";
+  return share < 1e-6 ? `<${NB}0.0001${NB}%` : tiny(share);
 }
 
 /** A number with at most `most` significant digits, and a separator between thousands. */

@@ -5,8 +5,8 @@
 import {
   FAR_KM, HEAVIEST_CLUSTERS, MERGED_CELLS, OTHER_CLUSTERS, POINT_CELL_KM, RADIUS_KM, STEP_MS,
 } from "./constants.js";
-import { unproject } from "./geo.js";
-import { project } from "./vendor/whereish.js";
+import { project } from "../whereish/plane.js";
+import { unproject } from "../whereish/unproject.js";
 
 const STEPS_OF_HOUR = 3_600_000 / STEP_MS;
 const ELSEWHERE = NaN; // one cell for all points too far away to be in the plane

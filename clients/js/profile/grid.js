@@ -4,8 +4,8 @@
 import {
   CELL_SIZES_M, COVERAGE, EARTH_RADIUS_KM, HEAVIEST_TILES, PLACES, RADIUS_KM, TILE_DEGREES,
 } from "./constants.js";
-import { unproject } from "./geo.js";
-import { project } from "./vendor/whereish.js";
+import { project } from "../whereish/plane.js";
+import { unproject } from "../whereish/unproject.js";
 
 const HOUR_MS = 3_600_000;
 const FINE_KM = CELL_SIZES_M[0] / 1000;

@@ -1,0 +1,149 @@
+"""The extension in Debian's Chromium: no page gets the true position, and pages notice little.
+
+Every page of `thefts.py` and `theft_frames.py` is opened three times: without the extension, with
+the extension, and with the extension but without the browser's own block. The first shows that
+a page would have got the position; the last shows what page.js alone stops.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import theft_frames
+import thefts
+from extensions import POINTS, TRUE, Browser, browser, built
+from littlesite import CHROMIUM, site
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+WASM = Path(__file__).parent.parent / "clients" / "js" / "dist" / "whereish.wasm"
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium"),
+    pytest.mark.skipif(not WASM.exists(), reason="the solver is not built: make core"),
+    pytest.mark.heavy,
+]
+
+GROUPS = [
+    thefts.CALLS, thefts.OBJECTS, thefts.TAMPERED, thefts.SETTERS, thefts.STACKS,
+    theft_frames.FRAMES, theft_frames.INSERTIONS, theft_frames.DURING, theft_frames.TOLD,
+    theft_frames.WINDOWS, theft_frames.WORKERS, theft_frames.MESSAGES, theft_frames.STORED,
+]  # fmt: skip
+CASES = {name: thefts.page(body) for group in GROUPS for name, body in group.items()}
+CASES |= {name: thefts.parsed(html, body) for name, (html, body) in theft_frames.PARSED.items()}
+NAMES = sorted(CASES)
+# The only pages that get round page.js: their scripts run between the insertion of a frame and
+# the end of the call that inserts it. The browser's own block stops them; Firefox has none.
+ROUND_PAGE_JS = {"a custom element next to the frame", "a custom element in innerHTML"}
+# Pages that get no position in any browser: there is none where they look for it.
+IN_VAIN = {
+    "an inherited geolocation", "a proxy of the geolocation", "delete everything", "a worker",
+    "a module worker", "a shared worker", "a frame of another site without leave",
+    "a script in data:", "an old position",
+}  # fmt: skip
+
+
+def numbers(seen: list[str]) -> list[float]:
+    return [float(n) for one in seen for n in re.findall(r"-?\d+\.\d+", one)]
+
+
+def reaches(seen: list[str]) -> bool:
+    """Tell whether a number is within about 20 m of the true latitude or longitude."""
+    truth = TRUE.values()
+    return any(abs(number - value) < 2e-4 for number in numbers(seen) for value in truth)
+
+
+def reports(seen: list[str]) -> bool:
+    """Tell whether the page got the latitude of one of the places."""
+    places = {round(lat, 9) for lat, _ in POINTS}
+    return any(round(number, 9) in places for number in numbers(seen))
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("site")
+    for name, text in thefts.FILES.items():
+        (folder / name).write_text(text)
+    for number, name in enumerate(NAMES):
+        (folder / f"case{number}.html").write_text(CASES[name])
+    with site(files=folder) as found:
+        yield found
+
+
+def visited(
+    open_browser: Browser, address: str, limits: str = "6000"
+) -> dict[str, list[str] | None]:
+    pages = {name: f"{address}files/case{k}.html#{limits}" for k, name in enumerate(NAMES)}
+    return open_browser.visit_all(pages)
+
+
+@pytest.fixture(scope="module")
+def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture(scope="module")
+def protected(extension: Path, address: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what pages see with the extension, and then without the browser's own block."""
+    origin = address.rstrip("/")
+    other = origin.replace("127.0.0.1", "localhost")
+    names = [origin, f"{other} in {origin}", f"a sandboxed frame in {origin}"]
+    with browser(extension) as found:
+        found.set_up(levels=dict.fromkeys(names, "neighbourhood"))
+        found.set_true()
+        blocked = visited(found, address)
+        found.unblock()
+        return blocked, visited(found, address)
+
+
+@pytest.fixture(scope="module")
+def without(address: str) -> dict[str, Any]:
+    with browser(None) as found:
+        # A second native watch gets no answer at all: a page ends when it has the latitude.
+        return visited(found, address, f"3000,{TRUE['latitude'] * 1e10:.0f}")
+
+
+@pytest.fixture(scope="module")
+def with_extension(protected: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
+    return protected[0]
+
+
+@pytest.fixture(scope="module")
+def with_page_js_only(protected: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
+    return protected[1]
+
+
+def test_there_are_enough_pages() -> None:
+    assert len(CASES) >= 250
+    assert len(CASES) == sum(map(len, GROUPS)) + len(theft_frames.PARSED)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_gets_the_position_without_the_extension(
+    without: dict[str, Any], name: str
+) -> None:
+    assert without[name] is not None
+    assert reaches(without[name]) != (name in IN_VAIN)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_does_not_get_it_with_the_extension(
+    with_extension: dict[str, Any], name: str
+) -> None:
+    assert with_extension[name] is not None
+    assert not reaches(with_extension[name])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_scripts_alone_stop_it_too(with_page_js_only: dict[str, Any], name: str) -> None:
+    found = with_page_js_only[name]
+    assert found is not None
+    assert reaches(found) == (name in ROUND_PAGE_JS)
+
+
+def test_pages_get_reports_instead(with_extension: dict[str, Any]) -> None:
+    none = {name for name in NAMES if not reports(with_extension[name])}
+    assert none - {"an old position"} == (IN_VAIN - {"an old position"}) | ROUND_PAGE_JS
