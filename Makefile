@@ -17,7 +17,7 @@ export WHEREISH_ZIG_CACHE ?= $(abspath $(VENV))/zig-cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo serve test quick fresh check bench format clean system pins sbom \
-	core core-sanitize core-fuzz wheels
+	core core-sanitize core-fuzz wheels extension npm
 
 demo: $(BASE) $(CORE)
 	$(BIN)/whereish demo -o demo
@@ -32,7 +32,7 @@ test: check core $(PAGE) system
 # What a contributor runs while working: no browser, database, service, cluster or kills.
 quick: $(READY) $(CORE)
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not heavy and not slow"
+	WHEREISH_QUICK=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not heavy and not slow"
 
 # Both commands of the README as on a new machine: a clone of HEAD, empty home, temporary and cache folders.
 fresh:
@@ -72,6 +72,17 @@ core-fuzz: $(READY)
 wheels: $(READY) $(PAGE)
 	$(BIN)/python tools/wheels.py
 
+# The JavaScript client as a package: dist/whereish-VERSION.tgz.
+npm: $(READY)
+	$(BIN)/python core/build.py wasm
+	mkdir -p dist
+	PATH="$(abspath $(BIN)):$$PATH" npm pack ./clients/js --pack-destination dist
+
+# The extension for Chromium and Firefox: dist/extension-chromium and dist/extension-firefox.
+extension: $(READY) $(PAGE)
+	$(BIN)/python core/build.py wasm
+	$(BIN)/python clients/extension/build.py
+
 # Write a software bill of materials: every package of an installed service.
 sbom: $(READY)
 	$(BIN)/python tools/sbom.py
@@ -85,13 +96,15 @@ $(CORE): core/build.py $(wildcard core/*.c core/*.h) | $(BASE)
 
 # The page's libraries come from npm. Building the package does the same.
 $(PAGE): hatch_build.py src/whereish/service/page/vendor.sha256 src/whereish/service/page/package-lock.json clients/js/whereish.js \
-		$(wildcard clients/js/whereish/*.js clients/js/solve*.js clients/js/solve/*.js core/*.c core/*.h) core/build.py | $(READY)
+		$(wildcard clients/js/*.js clients/js/whereish/*.js clients/js/build/*.js clients/js/map/*.js clients/js/profile/*.js clients/js/solve/*.js) \
+		tools/world_map.py $(wildcard core/*.c core/*.h) core/build.py | $(READY)
 	$(BIN)/python hatch_build.py
 	touch $@
 
-# The browser and PostgreSQL come from Debian. Where they cannot be installed, their tests are skipped.
+# The browsers and PostgreSQL come from Debian. Where they cannot be installed, their tests are skipped.
 system:
 	@command -v chromium >/dev/null 2>&1 || $(call debian,chromium fonts-dejavu-core,the tests of the page)
+	@command -v firefox-esr >/dev/null 2>&1 || $(call debian,firefox-esr,the tests of the extension in Firefox)
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call debian,postgresql,the tests with PostgreSQL)
 
 define debian

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from browsing import browser, pictures, service, visit  # noqa: F401  fixtures of the page
 from clusters import Nodes
+from effort import examples
 
 # Before NumPy is loaded. Processes of tests share the cores: threads of OpenBLAS would wait for
 # each other, and take up to ten times the CPU. test_structured checks that they change nothing.
@@ -15,8 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Solving a program takes as long as it takes; the machine is shared.
 settings.register_profile(
     "whereish",
-    deadline=None,
-    max_examples=40,
+    parent=examples(40),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     derandomize=True,
 )
@@ -45,7 +46,11 @@ def nodes(_nodes: Nodes) -> Nodes:
 # group is one unit of work of a process, so each of these is made once. The longest come first:
 # none is left for the end, when another process has nothing to do.
 TOGETHER = {
-    "page": ["test_page", "test_geolocation"],
+    "page": ["test_page", "test_page_tells", "test_page_maps", "test_geolocation"],
+    "extension": ["test_extension"],
+    "extension-firefox": ["test_extension_firefox"],
+    "extension-pages": ["test_extension_pages", "test_extension_ledger", "test_extension_likeness"],
+    "extension-kill": ["test_extension_kill", "test_extension_learning"],
     "cluster": ["test_ray_pool", "test_cluster"],
     "service": ["test_service"],
     "faults": ["test_faults"],
@@ -56,6 +61,13 @@ TOGETHER = {
     "openapi": ["test_openapi"],
     "hostile": ["test_hostile"],
 }
+# Modules that run the JavaScript code in Node.js: heavy, because a change of Python code
+# seldom changes their results.
+IN_NODE = {
+    "test_background", "test_client", "test_client_arrays", "test_client_lattice",
+    "test_client_noise", "test_client_tracker", "test_device_build", "test_extension_build",
+    "test_forged", "test_page_parity", "test_page_posterior", "test_wasm",
+}  # fmt: skip
 _GROUPS = {f"tests/{name}.py": group for group, names in TOGETHER.items() for name in names}
 
 
@@ -83,8 +95,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Groups(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the groups first in a process of xdist, then what is heavy or slow, then the rest."""
+    for item in items:
+        if item.path.stem in IN_NODE:
+            item.add_marker(pytest.mark.heavy)
     if not hasattr(config, "workerinput"):
         return
     order = list(TOGETHER)

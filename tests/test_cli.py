@@ -282,7 +282,7 @@ def test_a_mechanism_that_was_edited_is_not_trusted(profile: Path) -> None:
     ("change", "words"),
     [
         ({"about": {"format": "else"}}, 'must say "format"'),
-        ({"about": {"version": "99"}}, "version must be 1 or 2, got '99'"),
+        ({"about": {"version": "99"}}, "version must be 1, 2 or 3, got '99'"),
         ({"arrays": {"counts": np.full((1, 1), 2**63, np.uint64)}}, "counts must have 12 rows"),
         ({"arrays": {"counts": np.ones((12, 12))}}, "not one that a mechanism has"),
         ({"told": {"inputs": None}}, "the wrong type"),

@@ -135,6 +135,7 @@ ENCODINGS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENCODINGS)
 @pytest.mark.parametrize("rows", [8, 3000])
 def test_columns_that_tell_are_refused_though_they_are_named(
@@ -156,6 +157,7 @@ def test_columns_that_tell_are_refused_though_they_are_named(
     assert wh.obfuscate_table(MECHANISM, source, out, keep_anyway=["c"]).telling == ("c",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_columns_that_do_not_tell_are_kept(tmp_path: Path, seed: int) -> None:
     """Independent of the points: kept, whatever they look like."""
@@ -275,6 +277,7 @@ def with_rows(tmp_path: Path, rows: int, column: Any) -> Path:
     return source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HIDDEN)
 @pytest.mark.parametrize("rows", [8, 700])
 def test_columns_that_read_as_the_point_are_refused_however_they_are_declared(
@@ -324,6 +327,7 @@ def test_fractions_of_a_second_are_looked_at(
         wh.obfuscate_table(MECHANISM, since_1970, tmp_path / "out.parquet", time="c")
 
 
+@pytest.mark.slow
 def test_honest_users_and_times_are_kept(tmp_path: Path) -> None:
     rows = 2000
     rng = np.random.default_rng(8)

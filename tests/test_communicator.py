@@ -161,6 +161,7 @@ def same(one: Structured, other: Structured) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", INSTANCES)
 def test_any_number_of_members_gives_the_same_bits(seed: int) -> None:
     program, prior = instance(seed)

@@ -172,6 +172,7 @@ def test_a_parquet_of_too_many_rows_for_its_size(tmp_path: Path) -> None:
     assert any("unpack" in why for _, why in told(tmp_path, "parquet").broken)
 
 
+@pytest.mark.slow
 def test_an_element_without_an_end_takes_little_memory(tmp_path: Path) -> None:
     """A time, an attribute, or a line that goes on and on."""
     gpx = b'<gpx><trkpt lat="48.85" lon="2.35"><time>' + b"1" * (48 * MB)
@@ -289,6 +290,7 @@ def test_a_profile_of_too_many_places_is_refused(tmp_path: Path, suffix: str) ->
         wh.read_profile(file)
 
 
+@pytest.mark.slow
 def test_a_table_to_hide_in_parquet_that_is_a_bomb(tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     same(4_000, lat=48.85, lon=2.35, note="n" * 2**18).write_parquet(file)

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, sparse
 
 import strategies as some
+from effort import examples
 from whereish.errors import InputError, SolveError
 from whereish.solvers import Progress
 from whereish.solvers.cones import ConeSolution, cone_bound, solve_cones
@@ -130,7 +131,7 @@ axes = st.lists(st.floats(0.02, 3), min_size=0, max_size=4).map(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(axes, axes, st.integers(1, 5), st.floats(-1, 1), st.integers(0, 2**32 - 1), st.booleans())
 def test_the_result_obeys_the_definition(
     xs: some.Floats, ys: some.Floats, m: int, power: float, seed: int, is_signed: bool
@@ -152,6 +153,7 @@ def test_the_result_obeys_the_definition(
     assert found.loss - found.bound <= 1e-6 * abs(found.loss) + 1e-9 * size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_it_agrees_with_clarabel(seed: int) -> None:
     clarabel = pytest.importorskip("clarabel", reason="Clarabel, the other conic solver, is absent")
@@ -283,6 +285,7 @@ def test_a_time_limit_ends_it_with_a_matrix() -> None:
         check_definition(xs, ys, cost, epsilon, found)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signal for another process")
 def test_ctrl_c_ends_it_with_a_matrix() -> None:
     """The first Ctrl-C ends the solve, and is no exception."""

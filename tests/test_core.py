@@ -13,11 +13,12 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from numpy.typing import NDArray
 
 import strategies as some
 import whereish as wh
+from effort import examples
 from whereish.compiled import Options, Result, Status, address, instruction_set, library
 from whereish.measures.audit import Limits, audit_counts
 from whereish.solvers import Program, Progress, Structured, solve_on
@@ -272,7 +273,7 @@ def programs(draw: st.DrawFn) -> tuple[tuple[Any, ...], some.Floats]:
 
 
 @given(programs(), st.sampled_from([1, 2]))
-@settings(max_examples=400)
+@examples(400)
 def test_any_program_is_refused_or_solved(
     case: tuple[tuple[Any, ...], some.Floats], threads: int
 ) -> None:
@@ -430,6 +431,7 @@ for n in (14, 30, 60):
 """
 
 
+@pytest.mark.slow
 def test_all_instruction_sets_give_the_same_loss() -> None:
     """The numbers differ in their last bits only: sums are taken in another order."""
     if not instruction_set().startswith("x86-64-v"):

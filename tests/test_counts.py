@@ -63,6 +63,7 @@ def slow_cell(lat: float, lon: float) -> int | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
 def test_points_without_times_are_counted_one_by_one(tmp_path: Path, kind: str, seed: int) -> None:

@@ -76,6 +76,7 @@ def test_points_that_are_none_are_refused_and_not_repeated(
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_at_a_terminal_it_is_asked_for_and_not_shown(kernel: Path, tmp_path: Path) -> None:
     """A real terminal, and the arguments that other processes see."""
     master, slave = pty.openpty()

@@ -10,10 +10,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import whereish as wh
+from effort import examples
 from whereish.profiles import DegreeTiles, count_visits
 from whereish.traces import Funnel, jsonstream, open_traces
 
@@ -301,7 +302,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     document=st.lists(JSON, max_size=5) | st.dictionaries(st.text(max_size=5), JSON),
     indent=st.sampled_from([None, 1]),
@@ -336,7 +337,7 @@ def test_a_stream_of_json_is_what_it_is_as_a_whole(
         ]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(cut=st.integers(1, 400))
 def test_json_that_is_cut_off_is_never_taken_for_whole(
     tmp_path_factory: pytest.TempPathFactory, cut: int

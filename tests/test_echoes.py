@@ -68,6 +68,8 @@ def sound(tmp_path: Path) -> dict[str, Any]:
     places = wh.Places.from_xy(some.grid(3, 2).xy)
     prior = np.full(6, 1 / 6)
     built = wh.exponential(places, 1.0)
+    line = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]
+    roads = wh.RoadNetwork(line, [[0, 1], [1, 2]])
     return {
         "places": places, "prior": prior, "priors": [prior, prior], "epsilon": 1.0,
         "mechanism": built, "n": 6, "distances": wh.euclidean(places), "dilation": 1.1,
@@ -79,7 +81,7 @@ def sound(tmp_path: Path) -> dict[str, Any]:
         "lon": 2.0, "matrix": built.matrix, "inputs": places, "outputs": places, "method": "given",
         "ledger": tmp_path / "ledger", "budget": 1.0, "traces": tmp_path,
         "source": tmp_path / "a.csv", "target": tmp_path / "b.csv", "output": np.zeros(0, np.int32),
-        "profile": None,        "regions": None, "message": "words",
+        "profile": None, "regions": None, "message": "words", "nodes": line, "network": roads,
     }  # fmt: skip
 
 
@@ -105,9 +107,10 @@ def leaks(text: str) -> list[float]:
 
 
 FILES = ("path", "traces", "source", "target", "ledger", "folder", "file", "cache", "cluster")
-NAMES = [name for name in wh.__all__ if not name.endswith("Error")]
+NAMES = [name for name in wh.__all__ if not name.endswith("Error") and callable(getattr(wh, name))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_no_error_repeats_a_number_of_a_prior_or_a_place(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -143,6 +146,13 @@ def test_no_error_repeats_a_number_of_a_prior_or_a_place(
         lambda: wh.exponential(some.grid(3, 2), 1.0).sample(0, size=SHARES),  # type: ignore[arg-type]  # as above
         lambda: wh.Places.from_xy([POINTS[0], POINTS[0]]),
         lambda: wh.square_grid(POINTS[0][0], POINTS[0][1], POINTS[0][0], POINTS[1][1]),
+        lambda: wh.RoadNetwork(POINTS, [[0, 1]]),
+        lambda: wh.RoadNetwork(POINTS, [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]]).snap(
+            [[1.5, 48.812345]]
+        ),
+        lambda: wh.optimal_on_roads(
+            wh.RoadNetwork(POINTS[:2], [[0, 1]]), POINTS[:2], SHARES[:2], 1.0
+        ),
         lambda: wh.SquareCells(*POINTS),  # type: ignore[arg-type]  # as above
     ],
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from effort import examples
 from whereish.compiled import address, library
 from whereish.solvers import Program
 
@@ -46,7 +47,7 @@ def matrix(rng: np.random.Generator, first: list[int]) -> np.ndarray:
 
 
 @given(st.integers(1, 90), st.floats(0, 1), st.integers(0, 2**32 - 1))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_factor_solution_and_inverse_are_those_of_numpy(n: int, share: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     first = np.array([rng.integers(int((1 - share) * j), j + 1) for j in range(n)])
@@ -88,7 +89,7 @@ def test_an_envelope_outside_the_matrix_is_refused(first: list[int]) -> None:
 
 
 @given(st.integers(2, 40), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_the_order_is_an_order_even_of_places_that_are_not_connected(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     pairs = [(i, j) for i in range(n) for j in range(i) if rng.random() < 1.5 / n]
@@ -118,7 +119,7 @@ def test_the_order_undoes_a_shuffle_of_a_grid() -> None:
 
 
 @given(st.integers(2, 25), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_the_first_pairs_are_the_nearest_and_connect_all(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     xy = rng.uniform(0, 5, (n, 2))
@@ -144,7 +145,7 @@ def test_the_first_pairs_are_the_nearest_and_connect_all(n: int, seed: int) -> N
 
 
 @given(st.integers(2, 15), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_shortest_ways_are_made_of_pairs_and_as_short_as_can_be(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     tree = [(int(rng.integers(0, j)), j) for j in range(1, n)]

@@ -27,6 +27,7 @@ def without(module: str, *words: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["fastapi", "uvicorn", "prometheus_client"])
 def test_serving_needs_the_extra_serve(module: str, tmp_path: Path) -> None:
     done = without(module, "serve", "--folder", tmp_path, "--port", 0)
@@ -37,6 +38,7 @@ def test_serving_needs_the_extra_serve(module: str, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_cluster_needs_the_extra_cluster(tmp_path: Path) -> None:
     profile = tmp_path / "me.csv"
     wh.write_profile(profile, wh.embedded_city())
@@ -55,6 +57,7 @@ def test_hexagons_need_the_extra_h3(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1].endswith("pip install 'whereish[h3]'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--help"], ["serve", "--help"], ["build", "--help"]])
 def test_help_needs_no_extra(words: list[str]) -> None:
     modules = [name for names in EXTRAS.values() for name in names]

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -68,18 +69,13 @@ def test_old_names_are_not_shown() -> None:
             assert not re.search(rf"^  (--)?{old}\b(?!-)", shown, re.MULTILINE), (words, old)
 
 
-def completed(*words: str) -> list[str]:
-    """Ask the completion that a shell asks: what may the last of these words become?"""
-    asking = {
+def asked(*words: str) -> dict[str, str]:
+    """Return the environment in which a shell asks: what may the last of these words become?"""
+    return {
         "_WHEREISH_COMPLETE": "complete_bash",
         "COMP_WORDS": " ".join(("whereish", *words)),
         "COMP_CWORD": str(len(words)),
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "whereish"], env=os.environ | asking, capture_output=True,
-        text=True, check=True,
-    )  # fmt: skip
-    return done.stdout.split()
 
 
 @pytest.mark.parametrize(
@@ -98,13 +94,33 @@ def completed(*words: str) -> list[str]:
     ],
     ids=lambda words: words if isinstance(words, str) else " ".join(words),
 )
-def test_the_shell_completes_names_and_choices(words: tuple[str, ...], expected: str) -> None:
-    assert set(completed(*words)) == set(expected.split())
+def test_the_shell_completes_names_and_choices(
+    words: tuple[str, ...],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in asked(*words).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        app([], prog_name="whereish")
+    assert not ended.value.code
+    assert set(capsys.readouterr().out.split()) == set(expected.split())
 
 
-def test_completion_can_be_installed(tmp_path: Path) -> None:
+def test_a_process_completes_as_the_shell_asks() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "whereish", "--install-completion", "bash"],
+        [sys.executable, "-m", "whereish"], env=os.environ | asked("synth"), capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["synthetic-city"]
+
+
+@pytest.mark.slow
+def test_completion_can_be_installed(tmp_path: Path) -> None:
+    # The command asks which shell has started it, so the test may not depend on its own.
+    done = subprocess.run(
+        ["bash", "-c", f"{shlex.quote(sys.executable)} -m whereish --install-completion; exit $?"],
         env=os.environ | {"HOME": str(tmp_path)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

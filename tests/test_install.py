@@ -68,6 +68,7 @@ def test_the_hook_hides_every_package_of_the_extras() -> None:
     assert hidden.isdisjoint({"whereish", "numpy", "matplotlib", "typer", "pydantic"})
 
 
+@pytest.mark.slow
 def test_importing_needs_no_extra(tmp_path: Path) -> None:
     code = "import whereish, whereish.cli; [getattr(whereish, n) for n in whereish.__all__]"
     done = run_in_core(code, cwd=tmp_path)
@@ -76,6 +77,7 @@ def test_importing_needs_no_extra(tmp_path: Path) -> None:
     assert "No module named 'fastapi'" in refused.stderr, "the hook hides nothing"
 
 
+@pytest.mark.slow
 def test_build_measure_compare_and_plot_need_no_extra(tmp_path: Path) -> None:
     weights = {(x, y): 1 + x + 2 * y for x in range(2) for y in range(3)}
     rows = [f"{x},{y},{w / sum(weights.values())}" for (x, y), w in weights.items()]
@@ -99,6 +101,7 @@ def test_the_demo_needs_no_extra(tmp_path: Path) -> None:
 _BATCH = ["batch", "me.csv", "-o", "all", "--epsilon", "1", "--cluster", "auto"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("extra", "arguments"), [("serve", ["serve"]), ("cluster", _BATCH)])
 def test_a_command_that_needs_an_extra_says_how_to_get_it(
     extra: str, arguments: list[str], tmp_path: Path

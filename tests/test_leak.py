@@ -337,6 +337,7 @@ def test_flags_that_contradict_each_other_are_refused(
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_what_goes_without_the_prior_goes_on_with_one_that_is_given(
     profile: Path, tmp_path: Path
 ) -> None:

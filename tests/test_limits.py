@@ -17,12 +17,13 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from typer.testing import CliRunner
 
 import checks
 import strategies as some
 import whereish as wh
+from effort import examples
 from whereish.cli import app
 from whereish.deadline import Deadline, OutOfTimeError
 from whereish.mechanisms import plan as planning
@@ -66,7 +67,7 @@ class TestNothingToLose:
         assert file
         assert result["loss_km"] == pytest.approx(0.0, abs=1e-9)
 
-    @settings(max_examples=30, deadline=None)
+    @examples(30)
     @given(some.places(2, 9), st.floats(0.05, 20.0), st.data())
     def test_any_prior(self, places: wh.Places, epsilon: float, data: st.DataObject) -> None:
         """All in one place, most at nothing, and losses that are all zero."""

@@ -7,12 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import checks
 import strategies as some
 import whereish as wh
+from effort import examples
 
 
 def test_a_mechanism_is_read_only_and_carries_its_guarantee() -> None:
@@ -64,7 +65,7 @@ def test_tight_constraints_say_when_they_do_not_exist() -> None:
 
 
 @given(some.places(least=3, most=7), some.EPSILONS, st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_graph_metrics_are_exact_on_their_edges(
     places: wh.Places, epsilon: float, data: st.DataObject
 ) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import whereish as wh
+from effort import examples
 from strategies import places, priors
 from whereish.profiles import (
     DegreeTiles,
@@ -153,7 +154,7 @@ def test_nothing_to_read_says_why(tmp_path: Path) -> None:
         personal_profile(wh.open_traces(path))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data(), share=st.floats(0, 1))
 def test_smoothing_moves_no_more_than_its_share(data: st.DataObject, share: float) -> None:
     where = data.draw(places())

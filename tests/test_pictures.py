@@ -69,6 +69,7 @@ def test_a_profile_and_its_spanner(
     check(tmp_path / "a.png", drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("known", [True, False])
 def test_a_mechanism(

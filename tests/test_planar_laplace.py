@@ -7,11 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies as some
 import whereish as wh
+from effort import examples
 from whereish.places import Places, cell_edges
 
 INFINITY = float("inf")
@@ -134,7 +135,7 @@ def test_edges_lie_halfway_and_nobody_is_nearer(places: Places) -> None:
 
 
 @given(some.profiles(least=2, most=9), st.floats(0.02, 0.98))
-@settings(max_examples=30)
+@examples(30)
 def test_laplace_for_a_loss_has_that_loss(
     profile: tuple[wh.Places, some.Floats], share: float
 ) -> None:

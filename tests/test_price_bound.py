@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import checks
 import strategies as some
 import whereish as wh
+from effort import examples
 from whereish.deadline import Deadline
 from whereish.measures import streamed_bound
 from whereish.mechanisms import coarse, lifted, price_bound
@@ -67,7 +68,7 @@ def proved(problem: Problem, clusters: int, regions: int = 1) -> tuple[float, li
     return streamed_bound(proofs, *parts[:2], problem.metric), proofs
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(profile=some.profiles(3, 9), epsilon=st.sampled_from([0.2, 1.07, 4.0]), data=st.data())
 def test_the_bound_is_at_most_the_optimum(
     profile: tuple[wh.Places, Floats], epsilon: float, data: st.DataObject
@@ -82,7 +83,7 @@ def test_the_bound_is_at_most_the_optimum(
     assert float(exact) - bound <= 1e-9 * problem.loss.max()
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(data=st.data(), epsilon=st.sampled_from([0.3, 1.0]))
 def test_other_metrics_and_outputs(data: st.DataObject, epsilon: float) -> None:
     n = data.draw(st.integers(3, 8))
@@ -108,6 +109,39 @@ def test_fewer_clusters_still_give_most_of_it() -> None:
     for clusters, regions in ((36, 1), (36, 2)):
         bound, _ = proved(problem, clusters, regions)
         assert 0.8 * least <= bound <= least * (1 + 2e-4)
+
+
+def test_raised_prices_are_covered_and_prove_more() -> None:
+    where, prior = some.grid(9, 8), some.skewed(72, 3)
+    problem = problem_of(where, prior, 3.0)
+    parts = (problem.prior, problem.loss, problem.epsilon, problem.metric)
+    (whole,) = coarse.solve_coarse(*parts, 1, 12, Deadline())
+    decay = problem.decay()
+    least = wh.optimal(where, prior, 3.0, tolerance=1e-4).build.lower_bound_km
+    assert least is not None
+    bounds = []
+    for deadline in (Deadline(0.0), Deadline()):  # one pass; as many as help
+        prices = price_bound.improved(problem, whole.prices, decay, None, deadline)
+        rows = list(price_bound.proofs(problem, prices, decay))
+        bounds.append(streamed_bound(rows, prior, problem.loss, problem.metric))
+    assert bounds[-1] == pytest.approx(prices.sum(), rel=0.02)
+    assert 1.02 * bounds[0] < bounds[1] <= least * (1 + 2e-4)
+
+
+@pytest.mark.parametrize("effort", price_bound.EFFORTS)
+def test_less_effort_proves_less_and_never_too_much(effort: price_bound.Effort) -> None:
+    where, prior = some.grid(9, 8), some.skewed(72, 3)
+    problem = problem_of(where, prior, 1.07)
+    parts = (problem.prior, problem.loss, problem.epsilon, problem.metric)
+    (whole,) = coarse.solve_coarse(*parts, 1, 36, Deadline())
+    decay = problem.decay()
+    prices = price_bound.improved(problem, whole.prices, decay, effort=effort)
+    rows = price_bound.proofs(problem, prices, decay, effort, Deadline(0.0))
+    least = wh.optimal(where, prior, 1.07, tolerance=1e-4).build.lower_bound_km
+    assert least is not None
+    assert 0.3 * least < streamed_bound(rows, prior, problem.loss, problem.metric)
+    rows = price_bound.proofs(problem, prices, decay, effort, Deadline(0.0))
+    assert streamed_bound(rows, prior, problem.loss, problem.metric) <= least * (1 + 2e-4)
 
 
 class TestStreamedBound:
@@ -202,12 +236,14 @@ class TestStreamedBound:
 
 
 class TestLifted:
+    @pytest.mark.slow
     @pytest.mark.parametrize("epsilon", [0.5, 1.07, 3.0])
     def test_it_is_private_and_near_the_optimum(self, epsilon: float) -> None:
         where, prior = some.grid(9, 8), some.skewed(72, 3)
         metric = wh.euclidean(where)
         (whole,) = coarse.solve_coarse(prior, metric, epsilon, metric, 1, 50, Deadline())
         matrix = lifted.lifted_matrix(prior, metric, epsilon, metric, whole)
+        assert matrix is not None
         made = repair_and_check(matrix, where, where, epsilon, metric, wh.Build("lifted"))
         assert not checks.broken_ratios(made.matrix.tolist(), epsilon, where.xy.tolist())
         least = wh.optimal(where, prior, epsilon, tolerance=1e-4).build.lower_bound_km
@@ -245,6 +281,15 @@ class TestLarge:
         assert built.build.gap is not None
         assert built.build.gap < 0.1
         assert built.build.method == "coarse-optimal+remap"
+
+    def test_a_bound_comes_out_even_if_the_time_is_up(self) -> None:
+        built = wh.optimal(
+            self.where, self.prior, 1.07, method="auto", memory_limit_gb=1e-6, time_limit_s=1e-6
+        )
+        least = wh.optimal(self.where, self.prior, 1.07, tolerance=1e-4).build.lower_bound_km
+        assert least is not None
+        assert built.build.lower_bound_km is not None
+        assert 0 < built.build.lower_bound_km <= least * (1 + 2e-4)
 
     def test_how_far_uses_prices(self) -> None:
         built = wh.how_far(wh.exponential(self.where, 1.07), self.prior)

@@ -8,12 +8,13 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import checks
 import strategies as some
 import whereish as wh
+from effort import examples
 from whereish.measures import check_private
 
 BUILDERS = {
@@ -50,7 +51,7 @@ def test_everything_with_an_epsilon_has_it_in_exact_arithmetic(name: str, epsilo
 
 
 @given(some.profiles(least=2, most=8), st.floats(0.01, 100.0))
-@settings(max_examples=40)
+@examples(40)
 def test_the_judge_and_exact_arithmetic_agree_on_laplace(
     profile: tuple[wh.Places, some.Floats], epsilon: float
 ) -> None:
@@ -99,7 +100,7 @@ def test_two_zeros_are_no_violation() -> None:
 
 
 @given(some.profiles(least=3, most=7), some.EPSILONS, st.data())
-@settings(max_examples=30)
+@examples(30)
 def test_planted_bugs_are_caught(
     profile: tuple[wh.Places, some.Floats], epsilon: float, data: st.DataObject
 ) -> None:

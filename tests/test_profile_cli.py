@@ -60,6 +60,7 @@ def timeline(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [gpx, timeline])
 def test_two_commands_from_an_export_to_a_picture(tmp_path: Path, make: Any) -> None:
     traces = make(tmp_path / ("me.gpx" if make is gpx else "Timeline.json"))

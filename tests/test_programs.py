@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import strategies as some
 import whereish as wh
+from effort import examples
 from whereish.programs import LinearProgram, dual, least_loss, least_loss_size, most_privacy
 from whereish.solvers import solve
 
@@ -102,7 +103,7 @@ def test_the_dual_is_that_of_appendix_b() -> None:
 
 
 @given(some.profiles(least=3, most=6), some.EPSILONS)
-@settings(max_examples=15)
+@examples(15)
 def test_any_dual_point_bounds_the_loss_of_every_private_mechanism(
     profile: tuple[wh.Places, some.Floats], epsilon: float
 ) -> None:

@@ -14,11 +14,12 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import checks
 import strategies as some
 import whereish as wh
+from effort import examples
 from whereish.measures import privacy
 from whereish.mechanisms.plan import plan
 from whereish.solvers import Progress, Structured, solve_structured
@@ -60,7 +61,7 @@ def test_exact_arithmetic_confirms_the_bound(seed: int) -> None:
     assert optimum * (1 - 1e-6) - 1e-12 <= bound <= optimum * (1 + 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(some.profiles(2, 8), st.floats(0.05, 6.0), st.data())
 def test_proofs_hold_for_whatever_is_generated(
     profile: tuple[wh.Places, some.Floats], epsilon: float, data: st.DataObject

@@ -10,11 +10,12 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import checks
 import strategies as some
 import whereish as wh
+from effort import examples
 from whereish.format import unpack
 from whereish.mechanisms import search
 from whereish.release import compiled_pruning, prune, pruning
@@ -84,7 +85,7 @@ def always_pruned(proof: wh.Proof, prior: Any, loss: Any, metric: Any) -> wh.Pro
     return pruning._pruned(rows, cost, proof.epsilon)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(some.profiles(2, 8), st.floats(0.05, 20.0), st.data())
 def test_the_proof_of_a_mechanism_is_a_forest(
     profile: tuple[wh.Places, some.Floats], epsilon: float, data: st.DataObject
@@ -106,7 +107,7 @@ def test_the_proof_of_a_mechanism_is_a_forest(
     )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(some.profiles(2, 6), st.sampled_from([0.01, 0.5, 3.0, 40.0, 900.0]), st.data())
 def test_any_multipliers_may_be_pruned(
     profile: tuple[wh.Places, some.Floats], epsilon: float, data: st.DataObject
@@ -126,8 +127,23 @@ def test_any_multipliers_may_be_pruned(
     check_pruned(proof, prior, loss, metric)
     # In exact arithmetic no reduced cost falls below the least one; in doubles, by rounding only.
     fewer = always_pruned(proof, prior, loss, metric)
+    assert cycles_of(fewer) == 0
     lost = exact_bound(proof, prior, loss, metric) - exact_bound(fewer, prior, loss, metric)
     assert lost <= 1e-13 * (1 + value.sum())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_factors_of_a_cycle_below_all_doubles(seed: int) -> None:
+    """Three places on a line: exp(-eps d) is 1e-143, and two of them multiply to 1e-286."""
+    places = wh.Places.from_xy([[0.0, 0.0], [1.5, 0.0], [22.0, 0.0]])
+    prior, metric = np.array([0.5, 0.2, 0.3]), wh.euclidean(places)
+    pairs = np.array([(x, y) for x in range(3) for y in range(3) if x != y], dtype=np.int32)
+    value = 10.0 ** np.random.default_rng(seed).uniform(-150, 1, len(pairs))
+    proof = wh.Proof(15.0, np.zeros(len(pairs), np.int32), pairs[:, 0], pairs[:, 1], value)
+    fewer = always_pruned(proof, prior, metric[:, :1], metric)
+    assert cycles_of(proof) > 0
+    assert cycles_of(fewer) == 0
+    check_pruned(proof, prior, metric[:, :1], metric)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.07, 3.0, 10.0, 50.0])

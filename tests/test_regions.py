@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import whereish as wh
+from effort import examples
 from whereish.profiles import ELSEWHERE, DegreeTiles
 
 
@@ -22,7 +23,7 @@ def some_points(seed: int, lat: float, lon: float, spread: float = 0.05) -> tupl
     return lats, (lon + rng.normal(0, spread, 300) + 180) % 360 - 180
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     seed=st.integers(0, 10**6),
     lat=st.sampled_from([-77.8, -33.9, 0.0, 39.95, 48.86, 69.6]),
@@ -68,7 +69,7 @@ def test_coarser_cells_hold_the_finer_ones() -> None:
     assert (fine.numbered(column // 4, row // 4) == fine.coarser(4).of(lat, lon)).all()
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 60))
 def test_what_lies_around_is_new_and_no_nearer_one_is_left_out(seed: int, count: int) -> None:
     cells = wh.SquareCells(wh.LocalPlane(48.9, 2.3), (0.658, 0.712))

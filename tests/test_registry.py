@@ -104,11 +104,13 @@ def test_a_comparison_shows_the_mechanism() -> None:
     assert rows["uniform"].epsilon_per_km == 1.07
     assert list(rows) == [
         "optimal", "tight constraints + remap", "planar Laplace + remap", "tight constraints",
-        "planar Laplace", "exponential", "uniform", "planar Laplace, equal loss",
+        "planar Laplace", "exponential", "uniform", "optimal everywhere",
+        "planar Laplace everywhere + remap", "planar Laplace, equal loss",
         "Shokri et al., equal loss",
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_command_line_offers_and_builds_them(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text(json.dumps({**DOCUMENT, "privacy_metric": "manhattan"}))
     helped = command(tmp_path, "build", "--help")

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import checks
 import strategies as some
 import whereish as wh
+from effort import examples
 from whereish.measures import TOTAL, Limits, audit_counts
 from whereish.release import round_private, to_counts
 
@@ -90,7 +91,7 @@ def test_generated_instances_are_private_in_exact_arithmetic() -> None:
 
 
 @given(some.places(2, 7), st.floats(0.01, 50.0), st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_rounding_a_private_matrix_is_private_and_nearly_free(
     places: wh.Places, epsilon: float, seed: int
 ) -> None:
@@ -105,7 +106,7 @@ def test_rounding_a_private_matrix_is_private_and_nearly_free(
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_audit_agrees_with_whole_numbers_to_the_last_count(seed: int) -> None:
     """Counts on the limit, one above and one below it, decided as Python's integers decide."""
     rng = np.random.default_rng(seed)
@@ -144,7 +145,7 @@ def test_the_audit_agrees_with_whole_numbers_to_the_last_count(seed: int) -> Non
 
 
 @given(some.places(2, 6), st.floats(1e-3, 80.0))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_limits_are_just_below_the_exponential(places: wh.Places, epsilon: float) -> None:
     limits = Limits(epsilon, places.xy)
     for x in range(len(places)):

@@ -88,6 +88,7 @@ print(json.dumps(float((prior[:, None] * d * matrix).sum())))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("qif") is None, reason="qif is not installed")
 @pytest.mark.parametrize("seed", range(0, 24, 2))
 def test_qif_agrees(seed: int) -> None:

@@ -6,18 +6,19 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import checks
 import strategies as some
 import whereish as wh
+from effort import examples
 from whereish.programs import least_loss
 from whereish.solvers import solve
 
 
 @given(st.data(), some.profiles(most=7), some.EPSILONS, st.sampled_from([1.05, 1.2, 1.5, 2.0]))
-@settings(max_examples=25)
+@examples(25)
 def test_proposition_1_private_on_a_spanner_is_private_everywhere(
     data: st.DataObject, profile: tuple[wh.Places, some.Floats], epsilon: float, delta: float
 ) -> None:
@@ -41,7 +42,7 @@ def test_proposition_1_private_on_a_spanner_is_private_everywhere(
 
 
 @given(st.data(), some.profiles(most=7), some.EPSILONS, st.sampled_from([1.0, 1.1, 1.5, 2.0]))
-@settings(max_examples=30)
+@examples(30)
 def test_spanner_mechanisms_are_private_for_the_true_metric(
     data: st.DataObject, profile: tuple[wh.Places, some.Floats], epsilon: float, delta: float
 ) -> None:
@@ -83,7 +84,7 @@ def test_theorem_adversary_error_is_quality_loss(
 
 
 @given(st.data(), some.places(least=3, most=7), some.EPSILONS)
-@settings(max_examples=25)
+@examples(25)
 def test_theorem_holds_for_any_privacy_metric(
     data: st.DataObject, places: wh.Places, epsilon: float
 ) -> None:
@@ -108,7 +109,7 @@ def test_theorem_fails_when_the_adversary_only_wants_the_exact_place() -> None:
 
 
 @given(some.profiles(least=3, most=8), some.EPSILONS)
-@settings(max_examples=20)
+@examples(20)
 def test_shokri_at_equal_loss_has_equal_privacy(
     profile: tuple[wh.Places, some.Floats], epsilon: float
 ) -> None:
@@ -123,7 +124,7 @@ def test_shokri_at_equal_loss_has_equal_privacy(
 
 
 @given(some.profiles(least=3, most=7), some.EPSILONS)
-@settings(max_examples=15)
+@examples(15)
 def test_loss_never_falls_as_dilation_grows_on_the_same_edges(
     profile: tuple[wh.Places, some.Floats], epsilon: float
 ) -> None:
@@ -138,7 +139,7 @@ def test_loss_never_falls_as_dilation_grows_on_the_same_edges(
 
 
 @given(some.profiles(least=3, most=8), some.EPSILONS, st.sampled_from([1.05, 1.3, 1.8]))
-@settings(max_examples=25)
+@examples(25)
 def test_the_exact_optimum_is_never_above_anything_private(
     profile: tuple[wh.Places, some.Floats], epsilon: float, delta: float
 ) -> None:

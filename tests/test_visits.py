@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import checks
 import whereish as wh
+from effort import examples
 from whereish.profiles import (
     ELSEWHERE,
     PERIODS,
@@ -74,7 +75,7 @@ def traces(draw: DrawFn, most: int = 40) -> list[Row]:
     return draw(st.lists(row, min_size=1, max_size=most))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(rows=traces(), zone=st.sampled_from(ZONES))
 def test_the_same_region_in_the_same_hour_counts_once(rows: list[Row], zone: str) -> None:
     found = count_visits(as_table(rows), CELLS, zone)
@@ -120,7 +121,7 @@ def skewed_rows(seed: int, days: int = 130) -> list[Row]:
     return rows
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     seed=st.integers(0, 10**6),
     zone=st.sampled_from(ZONES[:5]),

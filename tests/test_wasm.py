@@ -137,6 +137,7 @@ def proved(
     return max(0.0, float(reduced.min(axis=1).sum()))
 
 
+@pytest.mark.slow
 @needs_node
 @pytest.mark.parametrize("how", ["solve", "solveHere"])
 def test_node_finds_the_loss_of_the_native_library(how: str) -> None:

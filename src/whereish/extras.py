@@ -14,6 +14,8 @@ EXTRAS = {
     ),
     "cluster": ("ray", "fsspec"),
     "h3": ("h3",),
+    "map": ("osmium",),
+    "accounting": ("dp_accounting",),
 }  # fmt: skip
 _EXTRA_OF = {module: extra for extra, modules in EXTRAS.items() for module in modules}
 

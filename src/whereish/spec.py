@@ -109,7 +109,8 @@ class BuildOptions(Validated):
         bool,
         _about(
             "Whether to return the lattice even if planar Laplace, which has the same guarantee, "
-            "loses less: a browser draws from a lattice only. With guarantee everywhere."
+            "loses less: the time of a draw from a lattice does not depend on the report. With "
+            "guarantee everywhere."
         ),
     ] = False
     dilation: Annotated[

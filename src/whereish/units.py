@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 
 from whereish.errors import InputError, described
 
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"\s*([0-9.]+(?:e[-+]?[0-9]+)?)\s*([a-z]+)\s*", re.IGNORECASE)
 _LENGTH = re.compile(r"\s*([0-9.]+(?:e[-+]?[0-9]+)?)\s*(km|m)\s*", re.IGNORECASE)
 
 
@@ -51,6 +53,24 @@ def length_km(text: str, name: str = "within") -> float:
             f"{name} must be a length with its unit, like 650m or 0.65km, got {described(text)}"
         )
     return number / 1000 if match.group(2).lower() == "m" else number
+
+
+def duration_s(text: str, name: str = "retention") -> float:
+    """Parse a duration with its unit, and return it in seconds.
+
+    >>> duration_s("90m"), duration_s("30 min"), duration_s("1d")
+    (5400.0, 1800.0, 86400.0)
+    """
+    match = _DURATION.fullmatch(text)
+    try:
+        value = float(match[1]) * _SECONDS[match[2].lower()] if match else math.nan
+    except (ValueError, KeyError):
+        value = math.nan
+    if not math.isfinite(value) or value <= 0:
+        raise InputError(
+            f"{name} must be a duration with its unit, like 90m, 24h or 7d, got {text!r}"
+        )
+    return value
 
 
 def duration(seconds: float) -> str:

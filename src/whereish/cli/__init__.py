@@ -15,6 +15,7 @@ import typer
 
 from whereish import __version__
 from whereish.cli import help as help_
+from whereish.cli.attack import attack
 from whereish.cli.audit import audit
 from whereish.cli.batch import batch
 from whereish.cli.build import build
@@ -23,6 +24,7 @@ from whereish.cli.compare import compare
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
 from whereish.cli.ledger import ledger_app
+from whereish.cli.map import map_
 from whereish.cli.measure import measure
 from whereish.cli.obfuscate import obfuscate
 from whereish.cli.options import option
@@ -33,6 +35,7 @@ from whereish.cli.reproduce import reproduce
 from whereish.cli.serve import keys_app, serve
 from whereish.cli.sign import sign
 from whereish.cli.spanner import spanner
+from whereish.cli.study import study_app
 from whereish.cli.synthetic_city import synthetic_city
 
 Entry = Callable[..., Any] | typer.Typer  # a command, or a group of commands
@@ -42,19 +45,21 @@ COMMANDS: dict[str, dict[str, Entry]] = {
     "Make a profile": {
         "profile": profile,
         "synthetic-city": synthetic_city,
+        "map": map_,
         "clear-cache": clear_cache,
     },
     "Build mechanisms": {"build": build, "batch": batch, "sign": sign},
     "Judge a mechanism": {
         "measure": measure,
         "compare": compare,
+        "attack": attack,
         "audit": audit,
         "plot": plot,
         "spanner": spanner,
     },
     "Hide a location": {"report": report, "obfuscate": obfuscate, "ledger": ledger_app},
     "Run a service": {"serve": serve, "keys": keys_app},
-    "Reproduce the paper": {"reproduce": reproduce},
+    "Reproduce and study": {"reproduce": reproduce, "study": study_app},
 }
 # Names of earlier versions, of commands and options: they still work, and help does not show them.
 OLD_NAMES = {
@@ -108,10 +113,7 @@ def _root(
         False, "Print the version.", None, None, "--version", is_eager=True, callback=_version
     ),
 ) -> None:
-    """Tell services where-ish you are, with a proof.
-
-    `whereish COMMAND --help` explains a command.
-    """
+    """Tell services where-ish you are, with a proof. COMMAND --help explains a command."""
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from whereish.cli.by_time import say_audited
 from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AS_JSON, MECHANISM, NORMALISE, OTHER_PRIOR, option
 from whereish.cli.prior import load_with_prior
@@ -29,7 +30,8 @@ def audit(
     """Check a mechanism again, exactly, from its file alone.
 
     Every ratio is compared in exact arithmetic; for a mechanism with a guarantee for every point,
-    every corner of its lattice. Privacy does not depend on a prior. With --prior,
+    every corner of its lattice; for mechanisms by time, every ratio of each, and that all have the
+    same places and epsilon. Privacy does not depend on a prior. With --prior,
     the quality loss is computed as well. Exit code 4 means that a claim of the file does not hold,
     or that the key did not sign it.
     """
@@ -46,7 +48,9 @@ def audit(
 
 def say_certificate(found: dict[str, Any]) -> None:
     """Say what a certificate says."""
-    if "kind" in found:
+    if "periods" in found:
+        say_audited(found)
+    elif "kind" in found:
         _say_everywhere(found)
     elif not found["certified"]:
         say(f"{found['method']}: {found['places']} places, {found['outputs']} outputs, NO epsilon")

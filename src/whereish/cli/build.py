@@ -11,6 +11,7 @@ import typer
 
 import whereish as wh
 from whereish.cli import options as opt
+from whereish.cli.by_time import build_by_time, check_by_time_flags
 from whereish.cli.console import EXIT_INTERRUPTED, command, emit, say, waiting
 from whereish.cli.everywhere_words import (
     build_facts,
@@ -26,6 +27,7 @@ from whereish.errors import InputError, described
 from whereish.everywhere import Everywhere, visits_in
 from whereish.files import check_writable
 from whereish.limits import MEMORY_GB
+from whereish.maps import MapFile, read_map
 from whereish.places import as_number
 from whereish.plotting import draw_everywhere, draw_mechanism, picture_kind
 from whereish.solvers import FORMS
@@ -34,7 +36,7 @@ from whereish.strict_json import read_json
 
 _LONG = 20.0  # seconds: what takes longer is announced
 # Flags that say how to run a build, and nothing about the mechanism.
-_RUN = ("profile", "output", "picture", "as_json", "memory_limit", "how_far", "cluster")
+_RUN = ("profile", "output", "picture", "map_", "as_json", "memory_limit", "how_far", "cluster")
 
 
 @command
@@ -49,6 +51,7 @@ def build(
     within: str | None = opt.WITHIN,
     method: str = opt.METHOD,
     everywhere: bool = opt.EVERYWHERE,
+    by_time: bool = opt.BY_TIME,
     vertices: int | None = opt.VERTICES,
     dilation: float = opt.DILATION,
     solver: str = opt.SOLVER,
@@ -79,14 +82,12 @@ def build(
     picture: Path | None = opt.option(
         None, "Draw the mechanism: .png, .pdf or .svg.", opt.OUTPUT, "FILE"
     ),
+    map_: Path | None = opt.MAP,
     as_json: bool = opt.AS_JSON,
 ) -> None:
-    """Build the private mechanism with the least quality loss.
-
-    Ctrl-C writes the best mechanism so far (exit code 130); a second one leaves without a file.
-    A flag replaces that field of a recipe, or is refused.
-    """
+    """Build the private mechanism with the least quality loss."""
     watch, flags = Watch(), opt.given_flags(context)
+    check_by_time_flags(flags)
     document = spec_document(profile)
     if document is None:
         options = opt.read_options(flags)  # before anything is read or said
@@ -97,6 +98,9 @@ def build(
     check_writable(output)
     if picture is not None:
         picture_kind(picture)
+    elif map_ is not None:
+        raise InputError("--map must go with --picture: the file of a mechanism holds no map")
+    ground = None if map_ is None else read_map(map_)
     if output.exists() and profile.exists() and output.samefile(profile):
         source = "profile" if document is None else "recipe"
         raise InputError(f"output must not be the {source} itself, got {output} for both")
@@ -111,17 +115,24 @@ def build(
         spec = with_flags(document, flags)
         who = wh.Profile(spec.places, spec.prior)
     if spec.guarantee == EVERYWHERE:
-        found, facts = _build_everywhere(spec, output, memory_limit, picture)
+        found, facts = _build_everywhere(spec, output, memory_limit, picture, ground)
         facts |= watch.say(found)
         if as_json:
             emit({**facts, "output": str(output), "picture": picture and str(picture)})
         if found.build.stopped == "asked":
             raise typer.Exit(EXIT_INTERRUPTED)
         return
+    search = partial(_search, memory_limit_gb=memory_limit, cluster=cluster)
+    if by_time:
+        several, facts = build_by_time(who, profile, spec, search, output)
+        facts |= watch.say(*several.mechanisms)
+        if as_json:
+            emit({**facts, "output": str(output), "picture": None})
+        if any(member.build.stopped == "asked" for member in several.mechanisms):
+            raise typer.Exit(EXIT_INTERRUPTED)
+        return
     say_profile(who)
     say(level_in_words(spec.epsilon_per_km))
-
-    search = partial(_search, memory_limit_gb=memory_limit, cluster=cluster)
     mechanism = search(spec)
     if spec.prior_blur:
         mechanism, blur_cost = judge_blur(mechanism, spec, search)
@@ -140,7 +151,7 @@ def build(
     say_what_it_tells(mechanism, spec.keep_prior)
     kept = "with the prior, readable by you only" if spec.keep_prior else "without the prior"
     if picture is not None:
-        draw_mechanism(mechanism, who, picture)
+        draw_mechanism(mechanism, who, picture, background=ground)
         say(f"Wrote {output} ({kept}) and {picture}.")
     elif document is None:
         given = "" if spec.keep_prior else f" --prior {profile}"
@@ -198,7 +209,11 @@ def with_flags(document: dict[str, Any], flags: dict[str, Any]) -> BuildSpec:
 
 
 def _build_everywhere(
-    spec: BuildSpec, output: Path, memory_limit_gb: float, picture: Path | None
+    spec: BuildSpec,
+    output: Path,
+    memory_limit_gb: float,
+    picture: Path | None,
+    ground: MapFile | None,
 ) -> tuple[Everywhere, dict[str, Any]]:
     """Build a mechanism for all points, write it and say what it promises; return its facts too."""
     say_points(spec.places)
@@ -228,7 +243,8 @@ def _build_everywhere(
     kept = "with the points, readable by you only" if spec.keep_prior else "without the points"
     wrote = f"Wrote {output} ({kept})"
     if picture is not None:
-        draw_everywhere(mechanism, visits_in(mechanism, spec.places, spec.prior), picture)
+        visits = visits_in(mechanism, spec.places, spec.prior)
+        draw_everywhere(mechanism, visits, picture, background=ground)
         say(f"{wrote} and {picture}.")
     else:
         say(f"{wrote}. Next: whereish audit {output}")

@@ -43,9 +43,9 @@ def demo(
     )
     say(level_in_words(epsilon))
     with waiting("building mechanisms and measuring them"):
-        rows = list(compare(who, epsilon))
+        rows = list(compare(who, epsilon, everywhere=False))
         best = rows[0].mechanism
-        if best is None:
+        if not isinstance(best, wh.Mechanism):
             raise SolveError(str(rows[0].problem))
         net = wh.greedy_spanner(wh.euclidean(who.places), DILATION)
         smaller = wh.optimal(who.places, who.prior, epsilon, DILATION)

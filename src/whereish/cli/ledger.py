@@ -24,7 +24,10 @@ def show(ledger: Path = _LEDGER, as_json: bool = AS_JSON) -> Facts:
     books = _existing(ledger)
     left, _, ends = books.left(time.time())
     say(f"{left:.6g} of epsilon {books.budget:.6g} {books.unit} is left until {_day(ends)}.")
-    facts = {"left": left, "budget": books.budget, "unit": books.unit}
+    stay = books.spent_per_stay(time.time())
+    if stay is not None:
+        say(f"The reports of one stay have cost at most {stay:.6g} in this period.")
+    facts = {"left": left, "budget": books.budget, "unit": books.unit, "spent_per_stay": stay}
     return {**facts, "period_s": books.period_s, "period_ends": _day(ends)}
 
 

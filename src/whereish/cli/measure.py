@@ -7,6 +7,7 @@ from typing import Any
 
 import whereish as wh
 from whereish.cli import options as opt
+from whereish.cli.by_time import facts_by_time, say_by_time
 from whereish.cli.console import Facts, command, say
 from whereish.cli.presentation import everywhere_facts, facts_of, say_mechanism
 from whereish.cli.prior import load_with_prior
@@ -48,7 +49,7 @@ def measure(
 
     Among the measures are the error of an adversary, and the smallest epsilon that holds. A
     mechanism with a guarantee for every point is measured at the points that are in its file, or
-    at the places of --prior.
+    at the places of --prior. Mechanisms by time are measured in each period of the day.
     """
     known = metric_names("adversary")
     if adversary_metric not in known:
@@ -67,6 +68,19 @@ def measure(
             "or another one of the same places"
         )
     facts: dict[str, Any]
+    if isinstance(judged, wh.MechanismByTime):
+        if radius_km is not None:
+            raise InputError(
+                "--radius-of-interest must be left out for mechanisms by time: build one for the "
+                "whole day, and measure that"
+            )
+        facts = facts_by_time(judged, weights, adversary_metric)
+        facts |= {
+            "adversary_metric": adversary_metric,
+            "adversary_error_unit": _UNITS.get(adversary_metric, "km"),
+        }
+        say_by_time(judged, facts)
+        return facts
     place = "place"
     if isinstance(judged, Everywhere):
         measured, at = at_visited_points(judged, weights)

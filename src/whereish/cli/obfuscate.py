@@ -9,12 +9,15 @@ from pathlib import Path
 import whereish as wh
 from whereish.cli import options as opt
 from whereish.cli.console import Facts, command, say, waiting
+from whereish.cli.over_time import asked_over_time, say_over_time
+from whereish.device.policies import POLICIES
 from whereish.errors import InputError, seems_data
 from whereish.everywhere import Everywhere
 from whereish.interrupts import restore_handler
 from whereish.release import OUTSIDE
+from whereish.units import duration_s
 
-_COLUMNS, _POINTS = "Which columns are written", "The points"
+_COLUMNS, _POINTS, _TIME = "Which columns are written", "The points", "Reports over time"
 
 
 @command
@@ -27,9 +30,8 @@ def obfuscate(
     ),
     outside: str = opt.option(
         "error",
-        "Points outside the area of the mechanism: refuse them (error), report the nearest "
-        "place (nearest), or add noise (planar-laplace). Not for a mechanism with a guarantee for "
-        "every point: it has no outside.",
+        "Points outside the area: refuse them (error), report the nearest place (nearest), or add "
+        "noise (planar-laplace).",
         _POINTS,
         "CHOICE",
         choices=OUTSIDE,
@@ -39,6 +41,9 @@ def obfuscate(
     ),
     time_column: str | None = opt.option(
         None, "The column with the exact time. It is kept.", _COLUMNS, "COLUMN", "--time"
+    ),
+    round_times: str | None = opt.option(
+        None, "Round the kept times down, like 10m.", _COLUMNS, "TIME"
     ),
     keep: str | None = opt.option(
         None,
@@ -56,12 +61,24 @@ def obfuscate(
         opt.OUTPUT,
         default=None,
     ),
+    policy: str | None = opt.option(
+        None, "Report whole traces: {names}.", _TIME, "CHOICE", choices=POLICIES
+    ),
+    budget: str | None = opt.option(
+        None, 'For each person: "12 places a day", or epsilon a day.', _TIME
+    ),
+    rate: str | None = opt.option(None, "Draw or test after this time, like 30m.", _TIME, "TIME"),
+    model: Path | None = opt.option(None, "A movement model, for filtered.", _TIME, "FILE"),
+    exceed_budget: bool = opt.flag(
+        "--exceed-budget", "Publish rows over the budget, too.", _TIME, default=False
+    ),
     as_json: bool = opt.AS_JSON,
 ) -> Facts:
     """Replace the points of a table by reports of them.
 
     Only the columns that you name are kept: any other column could reveal the true points.
     """
+    over_time = asked_over_time(policy, budget, rate, model, exceed_budget)
     pair = None
     if columns is not None:
         names = _names(columns)
@@ -77,15 +94,17 @@ def obfuscate(
         made = wh.obfuscate_table(
             mechanism, table, output, pair, user, time=time_column, keep=_names(keep),
             keep_anyway=_names(keep_anyway), drop=_names(drop), shuffle=shuffle,
-            outside=outside,
+            outside=outside, over_time=over_time,
+            round_times=None if round_times is None else duration_s(round_times, "round-times"),
             progress=lambda rows: tell(f"{rows:,} rows"),
         )  # fmt: skip
     seconds = time.perf_counter() - start
+    written = made.rows - (made.over_time.left_out if made.over_time else 0)
     say(
-        f"Wrote {output}: {made.rows:,} rows, {made.columns[0]} and {made.columns[1]} replaced "
+        f"Wrote {output}: {written:,} rows, {made.columns[0]} and {made.columns[1]} replaced "
         f"({made.rows / max(seconds, 1e-9):,.0f} rows a second)."
     )
-    _say_columns(made, time_column)
+    _say_columns(made, time_column, round_times)
     if made.blank:
         say(f"Rows without a point: {made.blank:,}. They are written without one.")
     if isinstance(mechanism, Everywhere):
@@ -95,7 +114,9 @@ def obfuscate(
         )
     elif made.outside:
         say(f"Points outside the area: {made.outside:,}. {_TREATED[outside]}")
-    if mechanism.epsilon is None:
+    if made.over_time is not None:
+        say_over_time(made.over_time, mechanism.epsilon_unit)
+    elif mechanism.epsilon is None:
         say("Careful: this mechanism has NO epsilon, so nothing limits what its reports reveal.")
     elif made.most_per_user is not None and made.most_per_user > 1:
         say(
@@ -105,7 +126,9 @@ def obfuscate(
         )
     elif made.user is None and made.rows > 1:
         say("Careful: k points of one person cost k times epsilon. --user COLUMN counts them.")
-    return {**vars(made), "output": str(output), "seconds": seconds}
+    facts = {**vars(made), "output": str(output), "seconds": seconds}
+    spent = facts.pop("over_time")
+    return facts if spent is None else {**facts, "over_time": vars(spent)}
 
 
 _TREATED = {
@@ -114,7 +137,7 @@ _TREATED = {
 }
 
 
-def _say_columns(made: wh.Obfuscated, time_column: str | None) -> None:
+def _say_columns(made: wh.Obfuscated, time_column: str | None, round_times: str | None) -> None:
     """Say which columns the new table has, in which order its rows are, and what that reveals."""
     if made.left_out:
         say(
@@ -129,7 +152,9 @@ def _say_columns(made: wh.Obfuscated, time_column: str | None) -> None:
             "points, it reveals them.",
         }[made.order]
     )
-    if time_column is not None:
+    if time_column is not None and round_times is not None:
+        say(f"The times in {time_column} are rounded down to {round_times}.")
+    elif time_column is not None:
         say(
             f"Careful: the times in {time_column} are exact. Anybody who knows when a person was "
             "somewhere can find the rows of this person."

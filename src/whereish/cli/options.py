@@ -87,9 +87,11 @@ def flag(name: str, text: str, panel: str | None = None, *, default: Any = False
     return option(default, text, panel, None, name)
 
 
-def output_option(text: str, metavar: str = "FILE", *, default: Any = ...) -> Any:
+def output_option(
+    text: str, metavar: str = "FILE", *, default: Any = ..., panel: str = OUTPUT
+) -> Any:
     """Declare --output of a command, which is also -o."""
-    return option(default, text, OUTPUT, metavar, "--output", "-o")
+    return option(default, text, panel, metavar, "--output", "-o")
 
 
 def argument(metavar: str | None, text: str, default: Any = ...) -> Any:
@@ -106,6 +108,7 @@ RATIO = option(None, "In words: reports at most this many times likelier", _PRIV
 WITHIN = option(None, "between two places this far apart, like 650m.", _PRIVACY, "LENGTH")
 METHOD = option("exact", "{names}.", BUILT, "NAME", choices=method_names)
 EVERYWHERE = flag("--everywhere", "Private between any two points, not only places.", BUILT)
+BY_TIME = flag("--by-time", "One for each period of the day, by the clock.", BUILT)
 VERTICES = option(
     None, f"With --everywhere: lattice size ({limits.VERTICES}). More lose less.", BUILT
 )
@@ -127,6 +130,7 @@ BLUR_WITH = option(
     None, "Public prior: uniform, or a PROFILE of these places.", PRIOR, "PRIOR",
     choices=["uniform"],
 )  # fmt: skip
+MAP = option(None, "Draw this map of whereish map under the picture.", OUTPUT, "FILE", "--map")
 AS_JSON = flag("--json", "Print JSON on standard output.")
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 import whereish as wh
 from whereish.cli.console import say
-from whereish.everywhere import AnyMechanism, Everywhere, Visits, loss_of
+from whereish.everywhere import AnyMechanism, Everywhere, Visits, guess_error, loss_of
 from whereish.places import Array
 from whereish.solvers import Progress
 from whereish.studies import Row
@@ -23,19 +23,28 @@ _WORTH_SAYING_S = 2.0
 STOPPED = {"time": "at the time limit", "asked": "by you"}
 
 
-def comparison_table(rows: list[Row]) -> Table:
-    """Make the table that `compare` and the demo show."""
-    table = Table(title_justify="left", header_style="bold")
+def comparison_table(
+    rows: list[Row], title: str | None = None, *, at_points: bool = False
+) -> Table:
+    """Make the table that `compare` and the demo show; with the loss at raw points if asked."""
+    table = Table(title=title, title_justify="left", header_style="bold")
     table.add_column("mechanism", no_wrap=True)
-    for heading in ("epsilon", "quality loss", "adv. error", "95% within"):
+    headings = ["quality loss", *["loss at points"] * at_points, "adv. error", "95% within"]
+    levels = {row.epsilon_per_km for row in rows}
+    if not at_points or len(levels) > 1:  # one epsilon for all was said before
+        headings.insert(0, "epsilon")
+    for heading in headings:
         table.add_column(heading, justify="right")
     for row in rows:
         if row.problem is not None:
-            table.add_row(row.name, "not built", "", "", "")
+            table.add_row(row.name, "not built", *[""] * (len(headings) - 1))
             continue
         promised = "none" if row.epsilon_per_km is None else f"{row.epsilon_per_km:.3f}"
-        losses = (row.quality_loss_km, row.adversary_error_km, row.report_radius_95_km)
-        table.add_row(row.name, promised, *(km(loss or 0.0) for loss in losses))
+        losses = [row.quality_loss_km, row.adversary_error_km, row.report_radius_95_km]
+        if at_points:
+            losses.insert(1, row.point_loss_km)
+        shown = [km(loss or 0.0).replace(" ", "\N{NO-BREAK SPACE}") for loss in losses]
+        table.add_row(row.name, *[promised] * ("epsilon" in headings), *shown)
     return table
 
 
@@ -90,23 +99,16 @@ def everywhere_facts(
     }
 
 
-def guess_error(visited: wh.Mechanism, weights: Array) -> float:
-    """Return the error of an adversary who may guess a visited point or a report, in km."""
-    xy, guesses = visited.inputs.xy, np.vstack([visited.inputs.xy, visited.outputs.xy])
-    metric = np.hypot(*(xy[:, None] - guesses[None]).transpose(2, 0, 1))
-    return wh.adversary_error(visited, weights, metric)
-
-
 class Watch:
     """A stopwatch: how long a command took."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
 
-    def say(self, mechanism: AnyMechanism) -> dict[str, float]:
+    def say(self, *mechanisms: AnyMechanism) -> dict[str, float]:
         """Say it if it was long; return it for JSON."""
         waited = time.perf_counter() - self._start
-        if waited - (mechanism.build.seconds or 0.0) >= _WORTH_SAYING_S:
+        if waited - sum(one.build.seconds or 0.0 for one in mechanisms) >= _WORTH_SAYING_S:
             say(f"It took {waited:.0f} s in all, with all checks and the writing of the file.")
         # compile_seconds: programs that read it expect the key, from versions that compiled.
         return {"waited_seconds": waited, "compile_seconds": 0.0}

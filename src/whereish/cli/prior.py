@@ -13,6 +13,7 @@ from whereish.cli.reading import read_who
 from whereish.errors import InputError
 from whereish.everywhere import AnyMechanism, Everywhere, visits_in
 from whereish.format import TELLS_PRIOR
+from whereish.mechanisms import check_same_periods
 from whereish.places import Array
 from whereish.spec import BuildSpec
 from whereish.units import km
@@ -33,11 +34,14 @@ def public_prior(blur_with: str | None, who: wh.Profile, normalise: bool) -> Arr
     return other.prior
 
 
-def load_with_prior(path: Path, other: Path | None, normalise: bool) -> tuple[AnyMechanism, Any]:
+def load_with_prior(
+    path: Path, other: Path | None, normalise: bool
+) -> tuple[AnyMechanism | wh.MechanismByTime, Any]:
     """Read a mechanism with the prior of a profile, or the one in the file, where there is one.
 
     The prior of a mechanism with a guarantee for every point is `Visits`: the visited points of the
-    profile or, if it has none, its places, which may be any.
+    profile or, if it has none, its places, which may be any. That of mechanisms by time is a
+    `TimeDependentPrior`.
     """
     mechanism, prior = wh.load_mechanism(path)
     if other is None:
@@ -49,6 +53,14 @@ def load_with_prior(path: Path, other: Path | None, normalise: bool) -> tuple[An
         return mechanism, visits_in(mechanism, who.places, who.prior)
     if not who.places.same_as(mechanism.inputs):
         raise InputError(f"prior {other} must have the places of {path}, in the same order")
+    if isinstance(mechanism, wh.MechanismByTime):
+        if who.by_time is None:
+            raise InputError(
+                f"prior {other} must hold a prior for each period of the day, as {path} is for "
+                "periods: make it with whereish profile TRACES --by-time HOURS"
+            )
+        check_same_periods(mechanism, who.by_time)
+        return mechanism, who.by_time
     return mechanism, who.prior
 
 

@@ -10,9 +10,10 @@ import typer
 import whereish as wh
 from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AS_JSON, argument, flag, given_flags, option, output_option
-from whereish.cli.profile_groups import group_profiles, group_visits
+from whereish.cli.profile_groups import group_profiles, group_visits, with_points
+from whereish.cli.profile_model import write_model
 from whereish.cli.profile_options import Area, Counting, Group, check_on, check_places, columns_of
-from whereish.cli.profile_words import Reading, say_group, say_person, say_visited
+from whereish.cli.profile_words import Reading, say_group, say_periods, say_person, say_visited
 from whereish.errors import InputError
 from whereish.profiles import (
     ALL_DAY,
@@ -29,8 +30,8 @@ from whereish.traces import KINDS, cache_folder, hold
 _PLACES, _COUNTS, _MANY, _FILES = (
     "Which places", "What is counted", "Many people", "How TRACES are read",
 )  # fmt: skip
-_PERIOD = f"{', '.join(PERIODS)}, or hours like 22-6."
-_KIND = "Format of TRACES, if not found: {names}."
+_PERIOD = f"{', '.join(PERIODS)}, or 22-6."
+_POINTS = "--points/--no-points"
 
 
 @command
@@ -38,7 +39,7 @@ def profile(
     context: typer.Context,
     traces: Path = argument("TRACES", "A file or a folder of location traces."),
     output: Path = output_option(
-        ".csv, .json, .parquet, .geojson; group: folder, .parquet.", "PATH"
+        ".csv, .json, .parquet, .geojson, folder.", "PATH", panel="Arguments"
     ),
     places: int = option(PLACES, "How many places.", _PLACES),
     cell: str | None = option(None, "Size of square cells: 500m, or 658m x 712m.", _PLACES, "SIZE"),
@@ -55,13 +56,20 @@ def profile(
         None, "Time zone of hours and periods, like Europe/Paris.", _COUNTS, "ZONE"
     ),
     period: str = option(ALL_DAY, _PERIOD, _COUNTS, "PERIOD", choices=PERIODS, show_default=False),
-    window: int | None = option(
-        None, "Only the N days in a row with most traces (group: 90).", _COUNTS
+    by_time: str | None = option(
+        None, "Priors by period, too: 0,7,18 begins three.", _COUNTS, "HOURS"
     ),
+    window: int | None = option(None, "The N days in a row with most traces (group: 90).", _COUNTS),
     count: str | None = option(
         None, "hours: once per region and hour. points: each row.", _COUNTS, "WHAT", choices=COUNTS
     ),
     smooth: float = option(0.0, "Spread this share over places nearby.", _COUNTS, "SHARE"),
+    points: bool | None = option(
+        None, "Keep visited points, homes among them (group: no).", _COUNTS, None, _POINTS
+    ),
+    model: Path | None = option(
+        None, "Add a movement model, from other people's traces.", _COUNTS, "OTHERS"
+    ),
     user: str | None = option(None, "Only this person.", _MANY, "NAME"),
     merge_users: bool = flag(
         "--merge-users", "Treat all users of the traces as one person.", _MANY
@@ -72,7 +80,7 @@ def profile(
     own_places: bool = flag("--own-places", "In a group: choose places for each person.", _MANY),
     at_least: int | None = option(None, "In a group: points needed in every period (20).", _MANY),
     top: int | None = option(None, "In a group: regions of each person that score (30).", _MANY),
-    kind: str | None = option(None, _KIND, _FILES, "FORMAT", choices=KINDS),
+    kind: str | None = option(None, "{names}.", _FILES, "FORMAT", choices=KINDS),
     columns: str | None = option(
         None, "Names of columns: time=when,lat=y,lon=x,user=who.", _FILES, "NAMES"
     ),
@@ -83,11 +91,15 @@ def profile(
 ) -> Facts:
     """Make a profile (places with a prior) from location traces."""
     many = Group.of(group, own_places, at_least, top)
-    when = Counting.of(zone, period, window, count, group is not None)
+    when = Counting.of(zone, period, window, count, group is not None, by_time)
     check_on(on, given_flags(context))
     if merge_users and (many or user):
         raise InputError("--merge-users goes neither with --group nor with --user")
     check_places(places, smooth)
+    if model is not None and many is not None:
+        raise InputError("--model goes with the profile of one person, not with --group")
+    if model is not None and not model.exists():  # before anything is written
+        raise InputError(f"model must be a file or folder of traces that exists, got {model}")
     known = None if on is None else wh.read_profile(on)
     if many is None:
         check_profile_file(output)
@@ -113,22 +125,30 @@ def profile(
             made = wh.personal_profile(
                 found, places, period=when.hours, window_days=window or None,
                 regions=where.regions, cell_km=where.cell_km, radius_km=where.radius_km,
-                smooth=smooth, on=known, points=True, **how,
+                smooth=smooth, on=known, points=points is not False, hours=when.by_time, **how,
             )  # fmt: skip
             reading.done(made.funnel)
             facts = say_person(made, on is not None)
-            facts["visited_points"] = say_visited(made.profile)
+            facts["visited_points"] = say_visited([made.profile])
+            facts["by_time"] = say_periods(made.profile)
             wh.write_profile(output, made.profile)
+            if model is not None:
+                facts["model"] = str(
+                    write_model(output, made, model, when.zone, named=user is not None)
+                )
         else:
             visits = group_visits(found, where, how)
             reading.done(visits.funnel)
             everybody, steps = group_profiles(visits, places, smooth, when, many)
             facts = say_group(everybody, steps)
+            if points:
+                everybody = with_points(everybody, found, visits, where, when, many, how)
+            facts["visited_points"] = say_visited(list(everybody.values()))
             wh.write_profiles(output, everybody)
     say(f"Wrote {output} (readable by you only).")
     if many is None:
-        say(f"Next: whereish build {output} --ratio 2 --within 500m -o k.whereish "
-            "--picture picture.png")  # fmt: skip
+        more = "--picture picture.png" if by_time is None else "--by-time"
+        say(f"Next: whereish build {output} --ratio 2 --within 500m -o k.whereish {more}")
     return {**facts, "rows": reading.facts, "output": str(output)}
 
 

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
 import whereish as wh
+from whereish.cli.console import waiting
 from whereish.cli.profile_options import Area, Counting, Group
 from whereish.errors import InputError
+from whereish.lazy import pl
 from whereish.profiles import (
     ALL_DAY,
     PAPER_CELL_KM,
     PERIODS,
     DegreeTiles,
     Step,
+    VisitedPoints,
     Visits,
     area_cells,
     busiest_window,
     enough_points,
     find_middle,
+    group_points,
     inside,
     nearby,
+    own_middles,
     profile_from_visits,
     region_priors,
     smoothed,
@@ -67,6 +75,54 @@ def group_profiles(
         for user, found in priors.items()
     }
     return made, now.steps
+
+
+def with_points(
+    everybody: Profiles,
+    traces: wh.Traces,
+    visits: Visits,
+    area: Area,
+    when: Counting,
+    group: Group,
+    how: CountOptions,
+) -> Profiles:
+    """Add the visited points of each person: in the area, the days and the period that count."""
+    many = f"{len(everybody):,} people"
+    with waiting(f"finding the visited points of {many}") as bar:
+
+        def reading(done: int, files: int, rows: int) -> None:
+            bar(f"{done:,} files, {rows:,} rows", done / files)
+
+        def found(people: int) -> None:
+            bar(f"{people:,} of {many}", people / len(everybody))
+
+        how = {**how, "progress": reading}
+        points = _points_of(everybody, traces, visits, area, when, group, how, found)
+    return {user: replace(who, visited=points.get(user)) for user, who in everybody.items()}
+
+
+def _points_of(
+    users: Iterable[str],
+    traces: wh.Traces,
+    visits: Visits,
+    area: Area,
+    when: Counting,
+    group: Group,
+    how: CountOptions,
+    tell: Callable[[int], object],
+) -> dict[str, VisitedPoints]:
+    days = group.window_days(when.window, visits.counted == "points")
+    now = visits if days is None else busiest_window(visits, days)
+    names = pl.Series(list(users), dtype=pl.String)
+    own = now.of(now.during(when.hours).filter(pl.col("user").is_in(names.implode())))
+    if not area.is_endless:
+        middles = own_middles(traces, names, area.radius_km, how)
+        return group_points(traces, middles, own, how, within=visits.regions, tell=tell)
+    # The regions have no end: what counts is the distance from the middle of all.
+    middle = find_middle(wh.count_visits(traces, DegreeTiles(), **how), area.radius_km)
+    return group_points(
+        traces, dict.fromkeys(names, middle), own, how, radius_km=area.radius_km, tell=tell
+    )
 
 
 def _during(visits: Visits, hours: tuple[int, int]) -> Visits:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import whereish as wh
+from whereish.day_periods import as_hours
 from whereish.errors import InputError
 from whereish.limits import MOST_PLACES
 from whereish.places import as_whole
@@ -29,19 +30,36 @@ _CHOOSES_PLACES = ("places", "area", "radius", "cell", "h3", "districts", "group
 
 @dataclass(frozen=True)
 class Counting:
-    """Which points count, and how: hours of the day, window of days, hours or points."""
+    """Which points count, and how: hours of the day, window of days, hours or points, periods."""
 
     zone: str
     hours: tuple[int, int]
     window: int | None
     count: str | None
 
+    by_time: tuple[int, ...] | None = None
+
     @classmethod
     def of(
-        cls, zone: str | None, period: str, window: int | None, count: str | None, group: bool
+        cls,
+        zone: str | None,
+        period: str,
+        window: int | None,
+        count: str | None,
+        group: bool,
+        by_time: str | None = None,
     ) -> Counting:
         """Check the flags."""
         hours = _period(period)
+        begins = None if by_time is None else _begins(by_time)
+        if begins is not None:
+            for flag, given in (("period", hours != PERIODS[ALL_DAY]), ("group", group)):
+                if given:
+                    raise InputError(f"--{flag} must be left out with --by-time")
+            if zone is None:
+                raise InputError("--by-time needs a time zone: --zone Europe/Paris, for instance")
+            if count == "points":
+                raise InputError("--by-time needs points with times: leave --count points out")
         if zone is None and (hours != PERIODS[ALL_DAY] or (group and count != "points")):
             more = "; points without times need --count points" if group else ""
             raise InputError(
@@ -49,7 +67,7 @@ class Counting:
             )
         if count not in (None, *COUNTS):
             raise InputError(f"count must be one of {', '.join(COUNTS)}, got {count!r}")
-        return cls(check_zone(zone or "UTC"), hours, window, count)
+        return cls(check_zone(zone or "UTC"), hours, window, count, begins)
 
 
 @dataclass(frozen=True)
@@ -151,6 +169,16 @@ def _period(text: str) -> tuple[int, int]:
     if dash and first.strip().isdecimal() and last.strip().isdecimal():
         return as_period((int(first), int(last)))
     return as_period(text)
+
+
+def _begins(text: str) -> tuple[int, ...]:
+    """Read the hours at which periods of the day begin: ``0,7,18``."""
+    try:
+        return as_hours([int(part) for part in text.split(",")])
+    except ValueError:
+        raise InputError(
+            f"by-time must be hours of the day, increasing, like 0,7,18, got {text!r:.40}"
+        ) from None
 
 
 def _corners(area: str) -> tuple[float, float, float, float]:

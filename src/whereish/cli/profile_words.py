@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -110,15 +110,27 @@ def say_person(made: PersonalProfile, on_places: bool) -> dict[str, Any]:
     }
 
 
-def say_visited(profile: wh.Profile) -> int:
-    """Say how many visited points a profile holds, and return their number."""
-    count = 0 if profile.visited is None else len(profile.visited.places)
+def say_visited(profiles: Sequence[wh.Profile]) -> int:
+    """Say how many visited points profiles hold, and return their number."""
+    count = sum(0 if who.visited is None else len(who.visited.places) for who in profiles)
     if count:
         say(
-            f"{_number(count, 'visited point')} beside the places, for whereish build "
-            "--everywhere: exact to some metres, so pass the file on to nobody."
+            f"{_number(count, 'visited point')} beside the places, for --everywhere: they tell "
+            "homes to some metres, so pass the file on to nobody (--no-points leaves them out)."
         )
     return count
+
+
+def say_periods(profile: wh.Profile) -> dict[str, Any] | None:
+    """Say for which periods of the day a profile has a prior, and return them as facts."""
+    if profile.by_time is None:
+        return None
+    periods, weights = profile.by_time.periods, profile.by_time.weights
+    say(f"A prior for each period of the day: {', '.join(periods.names)} in {periods.zone}.")
+    empty = [name for name, share in zip(periods.names, weights, strict=True) if share == 0]
+    if empty:
+        say(f"Nothing was recorded in {', '.join(empty)}: the prior is that of the whole day.")
+    return {"hours": list(periods.hours), "zone": periods.zone, "empty": empty}
 
 
 def say_steps(steps: Iterable[Step]) -> None:

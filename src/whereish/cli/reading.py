@@ -50,11 +50,11 @@ def read_points(path: Path, *, normalise: bool = False, user: str | None = None)
             raise
         return _points_of_traces(path, user)
     if who.visited is None:
-        more = "" if user is None else f" --user {shlex.quote(user)}"
+        more = "" if user is None else " --group users --points"  # the file is a group's
         raise InputError(
             f"profile {path} must hold visited points for --everywhere, and it holds places only. "
-            f"Make it again: whereish profile TRACES{more} -o {shlex.quote(str(path))}; or build "
-            "from the traces themselves"
+            f"Make it again: whereish profile TRACES{more} -o {shlex.quote(str(path))}; "
+            "or build from the traces themselves"
         )
     return who.as_points
 

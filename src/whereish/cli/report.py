@@ -10,13 +10,13 @@ from pathlib import Path
 import whereish as wh
 from whereish.cli.console import Facts, command, say
 from whereish.cli.options import AS_JSON, MECHANISM, option
+from whereish.cli.words import read_budget
 from whereish.device import PERIODS
 from whereish.errors import InputError
 from whereish.release import OUTSIDE
 
 _LONGEST = 200  # characters of a point
 _POINT = re.compile(r"\s*[-+]?\d[\d.]*\s*[,;]\s*[-+]?\d[\d.]*\s*")
-_WORDS = re.compile(r"\s*(\d+)\s+(?:new\s+)?places?(?:\s+(?:a|an|per|each|every)\s+(\w+))?\s*")
 _WHERE, _NEW_LEDGER = "Where you are", "The budget (of a new ledger)"
 
 
@@ -62,7 +62,7 @@ def report(
         raise InputError(
             "where you are must come on standard input, or after --at; it came as another argument"
         )
-    epsilon, new_places, period = _budget(budget, new_places, period)
+    epsilon, new_places, period = read_budget(budget, new_places, period)
     point = _where(at)
     mechanism, _ = wh.load_mechanism(source)
     reporter = wh.Reporter(
@@ -81,26 +81,6 @@ def report(
         f"{made.period_ends}."
     )
     return dict(vars(made))
-
-
-def _budget(
-    text: str | None, new_places: int | None, period: str | None
-) -> tuple[float | None, int | None, str | None]:
-    """Read a budget: epsilon, or new places in words."""
-    if text is None:
-        return None, new_places, period
-    found = _WORDS.fullmatch(text.lower())
-    if found is None:
-        try:
-            return float(text), new_places, period
-        except ValueError:
-            raise InputError(
-                f'budget must be epsilon, or words like "3 new places a day", got {text!r}'
-            ) from None
-    named = found[2]
-    if new_places is not None or (named and period is not None and named != period):
-        raise InputError(f"the budget must be given once, got {text!r} and other flags")
-    return None, int(found[1]), named or period
 
 
 def _where(at: str | None) -> tuple[float, float]:

@@ -14,6 +14,7 @@ import typer
 from whereish.cli.console import Facts, command, emit, say
 from whereish.cli.options import AS_JSON, CLUSTER_HELP, argument, flag, option
 from whereish.errors import InputError
+from whereish.maps import read_map
 from whereish.places.validation import as_number, as_whole
 from whereish.service.limits import Limits
 from whereish.service.logs import LEVELS, start_logging
@@ -22,9 +23,9 @@ from whereish.service.settings import (
     SECRET_VARIABLE,
     Settings,
     default_folder,
-    duration_s,
     private_folder,
 )
+from whereish.units import duration_s
 
 _LISTEN, _DATA, _SOLVE, _LIMITS, _PAGE = "Address", "Data", "Solving", "Limits", "The page"
 _FOLDER = option(None, "Jobs and keys. If not given: ~/.local/share/whereish.", _DATA, "FOLDER")
@@ -68,6 +69,9 @@ def serve(
     ),
     open_page: bool = flag("--open", "Open the page in a browser.", _PAGE),
     tiles: str | None = option(None, "A .pmtiles file, or the address of tiles.", _PAGE, "MAP"),
+    map_: Path | None = option(
+        None, "A map of whereish map, under the data of the page.", _PAGE, "FILE", "--map"
+    ),
     tiles_credit: str = option(
         "", "Shown on the map: who made the tiles.", _PAGE, show_default=False
     ),
@@ -90,6 +94,12 @@ def serve(
             "tiles must be a .pmtiles file, or an address like https://host/{z}/{x}/{y}.png, got "
             f"{tiles}"
         )
+    if map_ is not None:
+        if tiles is not None:
+            raise InputError("give --map or --tiles, not both")
+        if map_.suffix.lower() not in (".geojson", ".json"):
+            raise InputError(f"map must be a .geojson file of whereish map, got {map_}")
+        tiles, tiles_credit = str(map_.resolve()), read_map(map_).attribution
     for name, given in (
         ("places", places), ("body", body), ("queue", queue), ("jobs", jobs), ("rate", rate),
         ("reads", reads), ("streams", streams), ("connections", connections),

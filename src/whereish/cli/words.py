@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number
 from whereish.units import km, length_km
+
+_BUDGET = re.compile(r"\s*(\d+)\s+(?:new\s+)?places?(?:\s+(?:a|an|per|each|every)\s+(\w+))?\s*")
 
 
 def privacy_level(epsilon: float | None, ratio: float | None, within: str | None) -> float:
@@ -25,6 +28,30 @@ def privacy_level(epsilon: float | None, ratio: float | None, within: str | None
     if ratio is None or within is None:
         raise InputError("a privacy level is needed: --epsilon 1.07, or --ratio 2 --within 650m")
     return math.log(as_number("ratio", ratio, above=1)) / length_km(within)
+
+
+def read_budget(
+    text: str | None, new_places: int | None, period: str | None
+) -> tuple[float | None, int | None, str | None]:
+    """Read a budget: epsilon, or new places in words. Return epsilon, new places and the period.
+
+    >>> read_budget("12 places a day", None, None)
+    (None, 12, 'day')
+    """
+    if text is None:
+        return None, new_places, period
+    found = _BUDGET.fullmatch(text.lower())
+    if found is None:
+        try:
+            return float(text), new_places, period
+        except ValueError:
+            raise InputError(
+                f'budget must be epsilon, or words like "3 new places a day", got {text!r}'
+            ) from None
+    named = found[2]
+    if new_places is not None or (named and period is not None and named != period):
+        raise InputError(f"the budget must be given once, got {text!r} and other flags")
+    return None, int(found[1]), named or period
 
 
 def level_in_words(epsilon: float) -> str:

@@ -6,7 +6,7 @@ that area. The rows that the first count has read are held in memory for the sec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, fields, replace
 
 from whereish.lazy import pl
@@ -56,6 +56,13 @@ class HeldTraces(Traces):
         funnel.add(seen)
         if rows <= MOST_ROWS:
             held.tables, held.funnel = tables, seen
+
+    def of_people(self, users: Collection[str]) -> Traces:
+        """Return the rows of everybody if they are held; otherwise the files of these people."""
+        if self._held.tables is not None:
+            return self
+        plain = Traces(**{one.name: getattr(self, one.name) for one in fields(Traces)})
+        return plain.of_people(users)
 
     def digest(self) -> str:
         """Return the digest, computed at the first call."""

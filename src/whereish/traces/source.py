@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from whereish.compressed import UNREADABLE
+from whereish.day_periods import check_zone
 from whereish.errors import FormatError, InputError, described
 from whereish.lazy import pl
 from whereish.parallel import cores, read_ahead
@@ -121,6 +122,11 @@ class Traces:
             if progress is not None:
                 progress(funnel.files, files, funnel.rows - rows_before)
             yield made
+
+    def of_people(self, users: Collection[str]) -> Traces:
+        """Leave out the files of other people, where folders name people."""
+        some = tuple(group for group in self.groups if group[0] is None or group[0] in users)
+        return replace(self, groups=some)
 
     def digest(self) -> str:
         """Return a digest of the content of all files, and of how they are read."""
@@ -316,19 +322,3 @@ def _with_columns(traces: Traces) -> Traces:
             return points
         raise
     return traces
-
-
-def check_zone(zone: str, name: str = "zone") -> str:
-    """Check the name of a time zone."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        ZoneInfo(zone)
-        # Polars does not know all zones that this machine has.
-        pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
-    except (KeyError, ValueError, OSError, TypeError, pl.exceptions.PolarsError):
-        raise InputError(
-            f"{name} must be the name of a time zone, like Europe/Paris or UTC, got "
-            f"{described(zone)}"
-        ) from None
-    return zone
