@@ -127,6 +127,17 @@ def options(chromium: Browser) -> Any:
     return page
 
 
+@pytest.mark.parametrize("name", ["ask", "popup", "options"])
+def test_a_page_takes_no_click_before_it_can_answer(chromium: Browser, name: str) -> None:
+    """A button that is drawn before its script has run would do nothing at all."""
+    page = chromium.context.new_page()
+    page.goto(f"{chromium.root}/{name}.html?site=https://a.example")
+    page.wait_for_function("() => !document.body.inert")
+    as_sent = """() => fetch(location.href).then((got) => got.text()).then((text) =>
+      new DOMParser().parseFromString(text, "text/html").body.inert)"""
+    assert page.evaluate(as_sent) is True
+
+
 def test_a_question_that_is_closed_is_a_refusal(chromium: Browser, address: str) -> None:
     page = chromium.context.new_page()
     page.goto(address)

@@ -2,7 +2,7 @@
 import { readTraces, profileOf, TraceError } from "./shared/vendor/profile.js";
 import { api } from "./lib/api.js";
 import { filesForRegion, filesForVisits } from "./lib/building.js";
-import { $, dayOf, make, shortly, toldWords } from "./lib/dom.js";
+import { $, dayOf, make, shortly, toldWords, wired } from "./lib/dom.js";
 import { drawMap } from "./lib/drawing.js";
 import { forgetEverything, exported } from "./lib/keeping.js";
 import { accounts } from "./lib/ledger.js";
@@ -220,4 +220,5 @@ if (guess) {
   $("radius").value = region.km;
 }
 await show();
+wired();
 document.body.dataset.ready = "true";

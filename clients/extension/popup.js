@@ -1,7 +1,7 @@
 // The popup: the level of this site, what it was told last, and what is left of its budget.
 import { api } from "./lib/api.js";
 import { showBadge } from "./lib/badge.js";
-import { $, dayOf, levelButtons, make, shortly, toldWords } from "./lib/dom.js";
+import { $, dayOf, levelButtons, make, shortly, toldWords, wired } from "./lib/dom.js";
 import { accounts, newDay, placesLeft } from "./lib/ledger.js";
 import { HIDES, LEVELS } from "./lib/levels.js";
 import { kept } from "./lib/mechanisms.js";
@@ -98,4 +98,5 @@ $("options").addEventListener("click", (event) => {
   event.preventDefault();
   api.runtime.openOptionsPage();
 });
+wired();
 await show();

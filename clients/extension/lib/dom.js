@@ -4,6 +4,9 @@ import { kept } from "./mechanisms.js";
 
 export const $ = (id) => document.getElementById(id);
 
+/** Say that the page answers now. Until then it is inert: a button that is seen would do nothing. */
+export const wired = () => { document.body.inert = false; };
+
 export function make(kind, properties = {}, ...children) {
   const made = Object.assign(document.createElement(kind), properties);
   made.append(...children);
