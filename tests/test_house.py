@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "whereish"
 # A room may import rooms of an earlier line, and itself. docs/architecture.md says why.
 FLOORS = (
-    {"errors", "interrupts", "lazy", "limits", "parallel", "retries"},
+    {"errors", "interrupts", "lazy", "limits", "parallel", "retries", "showing"},
     {"compiled", "day_periods", "extras", "strict_json"},
     {
         "compressed",

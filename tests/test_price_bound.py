@@ -18,8 +18,8 @@ from effort import examples
 from whereish.deadline import Deadline
 from whereish.measures import streamed_bound
 from whereish.mechanisms import coarse, lifted, price_bound
-from whereish.mechanisms.mechanism import repair_and_check
 from whereish.mechanisms.price_bound import Problem
+from whereish.mechanisms.repairing import repair_and_check
 from whereish.programs import greedy_spanner, least_loss
 from whereish.solvers import solve
 

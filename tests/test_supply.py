@@ -243,7 +243,7 @@ def test_pins_cover_what_is_needed_and_agree() -> None:
 def test_the_core_has_nothing_of_the_extras() -> None:
     """`pip install whereish` brings no server, database or cluster; `all` brings every extra."""
     core = pins("requirements/core.txt")
-    extras = ("serve", "cluster", "h3", "map", "accounting")
+    extras = ("serve", "cluster", "h3", "map", "accounting", "notebook")
     assert set(core).isdisjoint(requirements(*extras) - requirements())
     assert requirements("all") == requirements(*extras)
     assert "swiglpk" not in requirements("all"), "GPL: only who asks for it gets it"

@@ -72,6 +72,7 @@ from whereish.places import (
     euclidean,
     geodesic,
     graph_metric,
+    network_metric,
     square_grid,
 )
 from whereish.profiles import (
@@ -173,6 +174,7 @@ __all__ = [
     "load_mechanism",
     "load_movement",
     "lower_bound",
+    "network_metric",
     "obfuscate_table",
     "open_traces",
     "optimal",
@@ -211,3 +213,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(spec, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the public names only: they are what completion offers."""
+    return list(__all__)

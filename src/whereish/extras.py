@@ -16,6 +16,7 @@ EXTRAS = {
     "h3": ("h3",),
     "map": ("osmium",),
     "accounting": ("dp_accounting",),
+    "notebook": ("pandas", "geopandas", "networkx"),
 }  # fmt: skip
 _EXTRA_OF = {module: extra for extra, modules in EXTRAS.items() for module in modules}
 

@@ -30,6 +30,25 @@ def km(value: float) -> str:
     return f"{metres:.0f} m" if metres >= 10 else f"{metres:.2g} m"
 
 
+def percent(share: float) -> str:
+    """Format a share that is small: a gap, an error.
+
+    >>> percent(0.034), percent(0.00012), percent(1e-9)
+    ('3.4 %', '0.012 %', '< 0.0001 %')
+    """
+    return "< 0.0001 %" if share < 1e-6 else f"{100 * share:.2g} %"
+
+
+def hidden_in_words(epsilon: float) -> str:
+    """Say what an epsilon per km hides.
+
+    >>> hidden_in_words(1.07)
+    'between points 648 m apart: a report is at most 2 times likelier from one of them'
+    """
+    apart = km(math.log(2) / epsilon)
+    return f"between points {apart} apart: a report is at most 2 times likelier from one of them"
+
+
 def length_km(text: str, name: str = "within") -> float:
     """Parse a length with its unit, m or km, and return it in km.
 

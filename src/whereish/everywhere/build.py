@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from whereish.mechanisms.build import Build
+from whereish.units import hidden_in_words, km
 
 
 @dataclass(frozen=True)
@@ -32,3 +33,14 @@ class EverywhereBuild(Build):
     loss_km: float | None = None
     program_bound_km: float | None = None
     other_loss_km: float | None = None
+
+
+def everywhere_facts(epsilon: float, build: EverywhereBuild) -> list[tuple[str, str]]:
+    """Return what a notebook shows of a mechanism for all points: its level and its loss."""
+    rows = [
+        ("epsilon", f"{epsilon:.4g} per km, between any two points of the plane"),
+        ("what it hides", hidden_in_words(epsilon)),
+    ]
+    if build.loss_km is not None:
+        rows.append(("loss", f"{km(build.loss_km)} on average"))
+    return rows

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import InputError
-from whereish.everywhere.build import EverywhereBuild
+from whereish.everywhere.build import EverywhereBuild, everywhere_facts
 from whereish.everywhere.proof import VisitedProof
 from whereish.measures import TOTAL, Counts
 from whereish.measures.lattice_audit import LatticeVerdict, audit_lattice
@@ -18,6 +18,7 @@ from whereish.places import Array, Immutable, Places, as_epsilon, as_numbers, as
 from whereish.places.lattice import Lattice
 from whereish.places.points import FURTHEST_KM, SAME_PLACE_KM
 from whereish.release import Reports, cumulative, draw_at
+from whereish.showing import Shown
 
 MOST_REPORTS = 10**9
 
@@ -25,7 +26,7 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
-class EverywhereMechanism(Immutable):
+class EverywhereMechanism(Immutable, Shown):
     """A mechanism on a lattice that is private between any two points of the plane.
 
     At a vertex v of the lattice, output z is reported with probability counts[v, z] / 2^63. At any
@@ -98,6 +99,13 @@ class EverywhereMechanism(Immutable):
             f"EverywhereMechanism({self.build.method}, {len(self.lattice)} vertices -> "
             f"{len(self.outputs)} outputs, epsilon={self.epsilon:g} per km)"
         )
+
+    def _facts(self) -> list[tuple[str, str]]:
+        rows = [
+            ("method", self.build.method),
+            ("size", f"{len(self.lattice):,} vertices -> {len(self.outputs):,} outputs"),
+        ]
+        return [*rows, *everywhere_facts(self.epsilon, self.build)]
 
     @property
     def epsilon_unit(self) -> str:

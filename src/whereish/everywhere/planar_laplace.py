@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whereish.errors import InputError
-from whereish.everywhere.build import EverywhereBuild
+from whereish.everywhere.build import EverywhereBuild, everywhere_facts
 from whereish.everywhere.mechanism import as_lattice, points_of, repeated
 from whereish.everywhere.noise_table import NoiseTable, choose_borders
 from whereish.everywhere.points import (
@@ -27,6 +27,7 @@ from whereish.places import Array, Immutable, Places, as_epsilon, readonly
 from whereish.places.lattice import UNITS_PER_KM, Lattice, to_units
 from whereish.release import Reports
 from whereish.release.exact_noise import PlanarNoise
+from whereish.showing import Shown
 
 _CLUSTERS = 400  # of points, for the choice of the remap
 _LOSS_CLUSTERS = 1500  # of points, for the loss
@@ -36,7 +37,7 @@ _FURTHEST = 2**53  # units: noise beyond is far outside every table
 
 
 @dataclass(frozen=True, eq=False)
-class PlanarLaplaceEverywhere(Immutable):
+class PlanarLaplaceEverywhere(Immutable, Shown):
     """Planar Laplace noise and a remap that is fixed in advance, for any point of the plane.
 
     The point is rounded to units of 2^-40 km. Noise (a, b) in whole units has probability
@@ -88,6 +89,13 @@ class PlanarLaplaceEverywhere(Immutable):
             f"PlanarLaplaceEverywhere({self.table.size} cells -> {len(self.outputs)} outputs, "
             f"epsilon={self.epsilon:g} per km)"
         )
+
+    def _facts(self) -> list[tuple[str, str]]:
+        rows = [
+            ("method", self.build.method),
+            ("size", f"{self.table.size:,} cells -> {len(self.outputs):,} outputs"),
+        ]
+        return [*rows, *everywhere_facts(self.epsilon, self.build)]
 
     @property
     def epsilon_unit(self) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from whereish.showing import Shown
+from whereish.units import km, percent
+
 # Fields that depend on the prior not at all, or only as the counts do. Times, gaps, losses and
 # notes depend on it. A new field of Build stays out of files without a prior unless it is here.
 _WITHOUT_PRIOR = (
@@ -14,7 +17,7 @@ _WITHOUT_PRIOR = (
 
 
 @dataclass(frozen=True)
-class Build:
+class Build(Shown):
     """The record of how a mechanism was built. A field that does not apply is None.
 
     Attributes
@@ -63,6 +66,22 @@ class Build:
     program_gap: float | None = None
     stopped: str | None = None
     notes: tuple[str, ...] = ()
+
+    def _facts(self) -> list[tuple[str, str]]:
+        rows = [("method", self.method)]
+        if self.solver is not None:
+            rows.append(("solver", f"{self.solver}, {self.form}" if self.form else self.solver))
+        if self.seconds is not None:
+            rows.append(("time", f"{self.seconds:.3g} s"))
+        if self.dilation is not None:
+            rows.append(("spanner", f"dilation {self.dilation:.4g}"))
+        if self.lower_bound_km is not None:
+            rows.append(("least loss possible", f"at least {km(self.lower_bound_km)}"))
+        if self.gap is not None:
+            rows.append(("gap to it", percent(self.gap)))
+        if self.stopped is not None:
+            rows.append(("stopped early", self.stopped))
+        return [*rows, *(("note", note) for note in self.notes)]
 
     def without_prior(self) -> Self:
         """Return the fields that may be published if the prior may not."""

@@ -15,8 +15,9 @@ from whereish.mechanisms.arguments import (
     quality_matrix,
 )
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.mechanism import Mechanism, checked_or_repaired, repair_and_check
+from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.planar_laplace import cell_masses
+from whereish.mechanisms.repairing import checked_or_repaired, repair_and_check
 from whereish.places import Array, Places, as_epsilon, as_metric, as_prior, euclidean
 
 

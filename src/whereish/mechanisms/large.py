@@ -20,7 +20,7 @@ from whereish.measures import Proof, relative_gap, streamed_bound
 from whereish.mechanisms.build import Build
 from whereish.mechanisms.coarse import Coarse, solve_coarse
 from whereish.mechanisms.lifted import lifted_matrix
-from whereish.mechanisms.mechanism import Mechanism, repair_and_check
+from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.price_bound import (
     EFFORTS,
     Problem,
@@ -29,6 +29,7 @@ from whereish.mechanisms.price_bound import (
     pass_seconds,
     proofs,
 )
+from whereish.mechanisms.repairing import repair_and_check
 from whereish.places import Array, Places
 from whereish.solvers import Progress as SolverProgress
 from whereish.solvers import estimate

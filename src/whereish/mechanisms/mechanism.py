@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from whereish.errors import GuaranteeError, InputError
+from whereish.errors import InputError
 from whereish.measures import (
     TOTAL,
     Counts,
@@ -21,7 +21,6 @@ from whereish.measures import (
     check_private,
     check_rows,
     loss_between,
-    relative_gap,
 )
 from whereish.mechanisms.arguments import metric_or_euclidean
 from whereish.mechanisms.build import Build
@@ -35,6 +34,7 @@ from whereish.places import (
     euclidean,
     readonly,
 )
+from whereish.places.frames import frame_of
 from whereish.release import (
     Reports,
     Rounded,
@@ -42,17 +42,18 @@ from whereish.release import (
     check_outside,
     cumulative,
     draw,
-    repair,
     round_private,
     snap,
     to_counts,
 )
+from whereish.showing import Shown, plotting
+from whereish.units import hidden_in_words, percent
 
 _MOST_REPORTS = 10**9
 
 
 @dataclass(frozen=True, eq=False)
-class Mechanism(Immutable):
+class Mechanism(Immutable, Shown):
     """A location obfuscation mechanism: row x is the distribution of reports from place x.
 
     The constructor checks every ratio of a mechanism with an epsilon, with code that is
@@ -108,6 +109,43 @@ class Mechanism(Immutable):
             level = f"epsilon={self.epsilon:g} {self.epsilon_unit}"
         n, m = self.matrix.shape
         return f"Mechanism({self.build.method}, {n} places -> {m} outputs, {level})"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        n, m = self.matrix.shape
+        rows = [("method", self.build.method), ("places", f"{n:,} -> {m:,} outputs")]
+        if self.epsilon is None:
+            return [*rows, ("guarantee", "none: it has no epsilon")]
+        rows.append(("epsilon", f"{self.epsilon:.4g} {self.epsilon_unit}"))
+        if self.is_per_km:
+            rows.append(("what it hides", hidden_in_words(self.epsilon)))
+        if self.verdict is not None:
+            rows.append(("checked", f"{self.verdict.ratios:,} ratios, none too large"))
+        if self.build.gap is not None:
+            rows.append(("loss", f"at most {percent(self.build.gap)} above the least possible"))
+        return rows
+
+    def plot(
+        self, place: int | None = None, *, prior: ArrayLike | None = None, ax: Any = None
+    ) -> Any:
+        """Draw where one place is reported to, and return the axes of matplotlib.
+
+        Parameters
+        ----------
+        place
+            Its index; by default the likeliest one of the prior, or the first without a prior.
+        prior
+            (inputs,) the probability of each place, for the loss in the title.
+        ax
+            The axes to draw into; new ones if not given.
+        """
+        return plotting().plot_reports(self, place, prior, ax)
+
+    def to_frame(self) -> Any:
+        """Return the probabilities as a pandas DataFrame: a row for each place.
+
+        The labels are those of the places, or their numbers. It needs pandas.
+        """
+        return frame_of(self.matrix, self.inputs, self.outputs)
 
     @classmethod
     def of_counts(
@@ -319,71 +357,12 @@ class Mechanism(Immutable):
     telling = with_metadata  # the former name
 
     def _followed(self, matrix: Array, outputs: Places, by: str) -> Mechanism:
+        from whereish.mechanisms.repairing import checked_or_repaired
+
         build = replace(self.build, method=f"{self.build.method}+{by}")
         return checked_or_repaired(
             matrix, self.inputs, outputs, self.epsilon, self.privacy_metric, build
         )
-
-
-def checked_or_repaired(
-    matrix: Array,
-    inputs: Places,
-    outputs: Places,
-    epsilon: float | None,
-    privacy_metric: Array | None,
-    build: Build,
-) -> Mechanism:
-    """Make a mechanism of a matrix that is private up to rounding; repair it only if needed."""
-    arguments = (inputs, outputs, epsilon, privacy_metric, build)
-    try:
-        return Mechanism(matrix, *arguments)
-    except (GuaranteeError, InputError):
-        return repair_and_check(matrix, *arguments)
-
-
-def repair_and_check(
-    matrix: Array,
-    inputs: Places,
-    outputs: Places,
-    epsilon: float | None,
-    privacy_metric: Array | None,
-    build: Build,
-    weighted_loss: Array | None = None,
-    proof: Proof | None = None,
-    program_bound: float | None = None,
-) -> Mechanism:
-    """Repair the matrix of a constructor, and make the mechanism, which checks every ratio.
-
-    Without an epsilon, negative entries become zero and rows are normalised.
-
-    Parameters
-    ----------
-    weighted_loss
-        (inputs, outputs) prior(x) d_Q(x, z), for the cost of the repair and the gap.
-    proof, program_bound
-        The proof of ``build.lower_bound_km``, and a lower bound of the program that was solved.
-
-    Raises
-    ------
-    GuaranteeError
-        If the matrix is not private, and rounding does not explain it.
-    """
-    if epsilon is None:
-        clean = np.where(matrix > 0, matrix, 0.0)
-        return Mechanism(clean / clean.sum(axis=1, keepdims=True), inputs, outputs, build=build)
-    metric = euclidean(inputs) if privacy_metric is None else privacy_metric
-    repaired = repair(matrix, epsilon, metric)
-    mix = 1 - (1 - (build.repair_mix or 0.0)) * (1 - repaired.mix)
-    cost = gap = program_gap = None
-    if weighted_loss is not None:
-        loss = float((weighted_loss * repaired.matrix).sum())
-        cost = loss - float((weighted_loss * matrix).sum())
-        if build.lower_bound_km is not None:
-            gap = relative_gap(loss, build.lower_bound_km)
-        if program_bound is not None:
-            program_gap = relative_gap(loss, program_bound)
-    build = replace(build, repair_mix=mix, repair_cost_km=cost, gap=gap, program_gap=program_gap)
-    return Mechanism(repaired.matrix, inputs, outputs, epsilon, metric, build, proof)
 
 
 def _limits(inputs: Places, epsilon: float, metric: Array) -> Limits:

@@ -12,7 +12,8 @@ from whereish.errors import InputError
 from whereish.measures import loss_between
 from whereish.mechanisms.arguments import check_places, chosen_outputs, quality_matrix
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.mechanism import Mechanism, repair_and_check
+from whereish.mechanisms.mechanism import Mechanism
+from whereish.mechanisms.repairing import repair_and_check
 from whereish.places import Places, as_number, as_prior
 from whereish.programs import most_privacy
 from whereish.solvers import check_solver, solve

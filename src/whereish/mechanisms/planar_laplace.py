@@ -16,7 +16,8 @@ from whereish.errors import InputError
 from whereish.measures import loss_between
 from whereish.mechanisms.arguments import check_places, chosen_outputs
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.mechanism import Mechanism, repair_and_check
+from whereish.mechanisms.mechanism import Mechanism
+from whereish.mechanisms.repairing import repair_and_check
 from whereish.places import (
     Array,
     CellEdges,

@@ -20,7 +20,8 @@ from whereish.errors import InputError
 from whereish.measures import TOTAL, Counts, Limits
 from whereish.mechanisms.arguments import check_places, metric_or_euclidean
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.mechanism import Mechanism, checked_or_repaired
+from whereish.mechanisms.mechanism import Mechanism
+from whereish.mechanisms.repairing import checked_or_repaired
 from whereish.places import Array, Places, as_epsilon, as_numbers, as_whole
 from whereish.release import pick, uniform
 

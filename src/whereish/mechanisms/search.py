@@ -25,8 +25,9 @@ from whereish.mechanisms.arguments import (
     quality_matrix,
 )
 from whereish.mechanisms.build import Build
-from whereish.mechanisms.mechanism import Mechanism, repair_and_check
+from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.plan import plan
+from whereish.mechanisms.repairing import repair_and_check
 from whereish.places import Array, Places, as_epsilon
 from whereish.programs import Spanner, check_dilation, least_loss, spanner_of
 from whereish.release import prune

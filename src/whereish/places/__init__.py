@@ -1,5 +1,7 @@
 """WHERE: places, grids, the local plane, and metrics on places."""
 
+from whereish.places.frames import network_metric
+from whereish.places.grids import grid_layout, square_grid
 from whereish.places.lattice import Lattice
 from whereish.places.metrics import (
     METRICS,
@@ -12,7 +14,7 @@ from whereish.places.metrics import (
     register_metric,
     shortest_paths,
 )
-from whereish.places.points import LocalPlane, Places, grid_layout, square_grid
+from whereish.places.points import LocalPlane, Places
 from whereish.places.roads import RoadNetwork, RoadPoints
 from whereish.places.subdivision import Subdivision
 from whereish.places.validation import (
@@ -35,6 +37,6 @@ __all__ = [
     "METRICS", "Array", "CellEdges", "Immutable", "Lattice", "LocalPlane", "Places", "RoadNetwork",
     "RoadPoints", "Subdivision", "as_epsilon", "as_loss", "as_metric", "as_number", "as_numbers",
     "as_prior", "as_whole", "cell_edges", "check_order", "discrete", "euclidean", "geodesic",
-    "graph_metric", "grid_layout", "metric_names", "named_metric", "normalised", "readonly",
-    "register_metric", "shortest_paths", "square_grid",
+    "graph_metric", "grid_layout", "metric_names", "named_metric", "network_metric", "normalised",
+    "readonly", "register_metric", "shortest_paths", "square_grid",
 ]  # fmt: skip

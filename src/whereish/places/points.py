@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whereish.errors import InputError, described
-from whereish.places.validation import Array, Immutable, as_number, as_numbers, readonly
+from whereish.errors import InputError
+from whereish.places.validation import Array, Immutable, as_numbers, readonly
+from whereish.showing import Shown
 
 SAME_PLACE_KM = 1e-6  # a millimetre: places this close count as one
 # How far from the centre of their plane places may be for an epsilon per km: up to there a distance
@@ -56,7 +57,7 @@ class LocalPlane:
 
 
 @dataclass(frozen=True, eq=False)
-class Places(Immutable):
+class Places(Immutable, Shown):
     """A finite set of different places.
 
     Parameters
@@ -67,12 +68,16 @@ class Places(Immutable):
         Degrees and the plane they were projected to, where the places lie on the earth.
     cell_km
         Width and height of the cells whose centres these places are, for pictures.
+    labels
+        A name for each place, such as the index of a table; they must differ. Files do not keep
+        them.
     """
 
     xy: Array
     latlon: Array | None = None
     plane: LocalPlane | None = None
     cell_km: tuple[float, float] | None = None
+    labels: tuple[Any, ...] | None = None
 
     def __post_init__(self) -> None:
         xy = as_numbers("places", self.xy, (None, 2))
@@ -85,6 +90,10 @@ class Places(Immutable):
         if self.latlon is not None:
             latlon = as_numbers("latlon", as_latlon(self.latlon), (len(xy), 2))
             object.__setattr__(self, "latlon", readonly(latlon))
+        if self.labels is not None:
+            object.__setattr__(self, "labels", tuple(self.labels))
+            if len(set(self.labels)) != len(xy):
+                raise InputError(f"labels must be {len(xy)} different names, one for each place")
         self._check_different()
 
     @classmethod
@@ -115,8 +124,57 @@ the same point
         plane = LocalPlane(*_middle(degrees))
         return cls(plane.to_xy(degrees), degrees, plane)
 
+    @classmethod
+    def from_geodataframe(cls, frame: Any) -> Places:
+        """Make a place of each row of a GeoDataFrame; its index becomes the labels.
+
+        The place of a polygon or line is its centroid. The frame must have a coordinate reference
+        system.
+        """
+        from whereish.places.frames import places_of_geometries
+
+        return places_of_geometries(frame)
+
+    @classmethod
+    def from_networkx(cls, graph: Any, lat: str = "y", lon: str = "x") -> Places:
+        """Make a place of each node of a networkx graph; its name becomes the label.
+
+        Parameters
+        ----------
+        lat, lon
+            The attributes of a node in degrees. The defaults are those of OSMnx.
+        """
+        from whereish.places.frames import places_of_nodes
+
+        return places_of_nodes(graph, lat, lon)
+
+    def to_geodataframe(self, **columns: ArrayLike) -> Any:
+        """Return the places and columns of numbers as a GeoDataFrame. It needs geopandas."""
+        from whereish.places.frames import geodataframe_of
+
+        return geodataframe_of(self, columns)
+
+    def align(self, values: Any) -> Array:
+        """Return one number for each place from a pandas Series or a dict, matched by label.
+
+        InputError is raised unless the labels are exactly those of the places.
+
+        >>> places = Places([[0, 0], [1, 0]], labels=("home", "work"))
+        >>> places.align({"work": 0.25, "home": 0.75}).tolist()
+        [0.75, 0.25]
+        """
+        from whereish.places.frames import aligned
+
+        return aligned(self, values)
+
     def __len__(self) -> int:
         return len(self.xy)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        width, height = np.ptp(self.xy, axis=0)
+        rows = [("places", f"{len(self):,}"), ("area", f"{width:.3g} x {height:.3g} km")]
+        on_earth = "degrees of latitude and longitude" if self.plane else "km in a plane"
+        return [*rows, ("coordinates", f"{on_earth}, not shown here")]
 
     def __repr__(self) -> str:
         width, height = np.ptp(self.xy, axis=0)
@@ -144,7 +202,8 @@ the same point
             raise InputError(
                 "places must be comparable: both with latitude and longitude, or both in km"
             )
-        return Places(other.plane.to_xy(self.latlon), self.latlon, other.plane, self.cell_km)
+        xy = other.plane.to_xy(self.latlon)
+        return Places(xy, self.latlon, other.plane, self.cell_km, self.labels)
 
     def subset(self, indices: Sequence[int] | Array) -> Places:
         """Return the places at these indices, in this order."""
@@ -157,7 +216,8 @@ the same point
         if chosen.min() < 0 or chosen.max() >= len(self):
             raise InputError(f"indices must be from 0 to {len(self) - 1}, and one is not")
         latlon = None if self.latlon is None else self.latlon[chosen]
-        return Places(self.xy[chosen], latlon, self.plane, self.cell_km)
+        labels = None if self.labels is None else tuple(self.labels[k] for k in chosen)
+        return Places(self.xy[chosen], latlon, self.plane, self.cell_km, labels)
 
     @cached_property
     def projection_error(self) -> float:
@@ -179,6 +239,7 @@ the same point
         plane is at most stretch times epsilon per km of the ground. The proof is in
         docs/proofs/audit.md. `projection_error` measures all pairs instead.
 
+        >>> from whereish.places import square_grid
         >>> round(square_grid(48, 2, 49, 3, cell_km=(10, 10)).plane_stretch, 6)
         1.000018
         """
@@ -254,66 +315,6 @@ def stretch_within(km: float) -> float:
     return float(angle / np.sin(angle)) if angle > 0 else 1.0
 
 
-def square_grid(
-    south: float, west: float, north: float, east: float,
-    cell_km: tuple[float, float] = (0.658, 0.712),
-) -> Places:  # fmt: skip
-    """Cover an area of the earth with equal cells and return their centres.
-
-    The cells are laid out in the local plane of the area, row by row from the south-west, so
-    that distances between them are those of a perfect grid. ``west`` may be larger than
-    ``east``: the area then crosses the date line.
-
-    Parameters
-    ----------
-    south, west, north, east
-        The area, in degrees.
-    cell_km
-        Width and height of a cell. The default is the paper's (Section 4.2).
-
-    >>> square_grid(south=48.84, west=2.29, north=48.89, east=2.38, cell_km=(1.0, 1.0))
-    Places(42 within 6 x 5 km, around 48.865, 2.335)
-    """
-    plane, cell, (columns, rows) = grid_layout(south, west, north, east, cell_km)
-    x = (np.arange(columns) - (columns - 1) / 2) * cell[0]
-    y = (np.arange(rows) - (rows - 1) / 2) * cell[1]
-    xy = np.column_stack([np.tile(x, rows), np.repeat(y, columns)])
-    return Places(xy, plane.to_latlon(xy), plane, cell)
-
-
-def grid_layout(
-    south: float, west: float, north: float, east: float, cell_km: tuple[float, float]
-) -> tuple[LocalPlane, tuple[float, float], tuple[int, int]]:
-    """Lay cells over an area: return the plane, a cell's size, and how many columns and rows.
-
-    The middle of the grid is where the plane touches the earth.
-    """
-    (south, west), (north, east) = as_latlon([[south, west], [north, east]]).tolist()
-    if north <= south:
-        raise InputError("north must be above south, and it is not")
-    try:
-        width, height = cell_km
-    except (TypeError, ValueError):
-        raise InputError(
-            f"cell_km must be (width, height) in km, got {described(cell_km)}"
-        ) from None
-    cell_width = as_number("cell_km[0]", width, unit="km")
-    cell_height = as_number("cell_km[1]", height, unit="km")
-    span = (east - west) % 360
-    if span == 0:
-        raise InputError("east must differ from west, and they are the same")
-    if span > 90:
-        raise InputError(f"an area must be a region, not a hemisphere, got {span:g} degrees of lon")
-    middle = (south + north) / 2
-    plane = LocalPlane(middle, (west + span / 2 + 180) % 360 - 180)
-    corners = plane.to_xy([[lat, lon] for lat in (south, middle, north) for lon in (west, east)])
-    columns = _cells(np.ptp(corners[:, 0]), cell_width)
-    rows = _cells(np.ptp(corners[:, 1]), cell_height)
-    if columns * rows > 1_000_000:
-        raise InputError(f"cell_km makes {columns * rows:,} cells: take larger cells")
-    return plane, (cell_width, cell_height), (columns, rows)
-
-
 def as_latlon(value: ArrayLike) -> Array:
     """Check (n, 2) degrees of latitude and longitude."""
     degrees = as_numbers("latlon", value, (None, 2))
@@ -335,8 +336,3 @@ def _middle(degrees: Array) -> tuple[float, float]:
     if np.sqrt(x * x + y * y + z * z) < 0.5:
         raise InputError("places must lie in one region of the earth, got places all around it")
     return float(np.degrees(np.arctan2(z, np.hypot(x, y)))), float(np.degrees(np.arctan2(y, x)))
-
-
-def _cells(length: float, cell: float) -> int:
-    # A cell that would stick out by less than a millionth of itself is rounding, not area.
-    return max(1, int(np.ceil(length / cell - 1e-6)))

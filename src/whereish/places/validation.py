@@ -92,7 +92,7 @@ def check_order(name: str, value: Any, labels: tuple[str, ...] = ("index", "colu
         if found.dtype.kind not in "iuf" or not np.array_equal(found, np.arange(len(found))):
             raise InputError(
                 f"{name} must be in the order of the places, and its {axis} is not 0, 1, 2 and so "
-                "on: put it in that order and pass .to_numpy()"
+                "on: pass places.align(values), or put it in that order and pass .to_numpy()"
             )
 
 

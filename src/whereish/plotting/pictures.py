@@ -47,7 +47,7 @@ def draw_profile(
     figure, axes = _panels(profile, 1 if spanner is None else 2, path, background)
     for axis in axes:
         draw_ground(axis, background, profile.places.plane)
-    _draw_prior(axes[0], profile, background is not None)
+    draw_prior(axes[0], profile, background is not None)
     if spanner is not None:
         _draw_spanner(axes[1], profile, spanner)
     finish(figure, path)
@@ -73,19 +73,16 @@ def draw_mechanism(
     background
         A map file of ``whereish map`` to draw under it.
     """
-    count = len(mechanism.inputs)
     chosen = int(np.argmax(profile.prior)) if place is None else place
-    if not 0 <= chosen < count:
-        raise InputError(f"place must be from 0 to {count - 1}, got {chosen}")
     panels = 1 + (spanner is not None) + prior_known
     figure, axes = _panels(profile, panels, path, background)
     for axis in axes:
         draw_ground(axis, background, profile.places.plane)
     if prior_known:
-        _draw_prior(axes[0], profile, background is not None)
+        draw_prior(axes[0], profile, background is not None)
     if spanner is not None:
         _draw_spanner(axes[-2], profile, spanner)
-    _draw_reports(axes[-1], profile, mechanism, chosen, prior_known, background is not None)
+    draw_reports(axes[-1], profile, mechanism, chosen, prior_known, background is not None)
     finish(figure, path)
 
 
@@ -108,7 +105,8 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
     finish(figure, path)
 
 
-def _draw_prior(axis: Any, profile: Profile, see_through: bool) -> None:
+def draw_prior(axis: Any, profile: Profile, see_through: bool) -> None:
+    """Draw the prior of a profile into axes; over a map, small values are clear."""
     _draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability", see_through)
     titled(axis, "Where the person is: the prior")
 
@@ -130,7 +128,7 @@ def _draw_spanner(axis: Any, profile: Profile, spanner: Spanner) -> None:
     titled(axis, f"A spanner: {len(spanner.edges):,} of {pairs:,} pairs\n{longest}")
 
 
-def _draw_reports(
+def draw_reports(
     axis: Any,
     profile: Profile,
     mechanism: Mechanism,
@@ -138,6 +136,9 @@ def _draw_reports(
     prior_known: bool,
     see_through: bool,
 ) -> None:
+    """Draw where one place of a mechanism is reported to, into axes."""
+    if not 0 <= place < len(mechanism.inputs):
+        raise InputError(f"place must be from 0 to {len(mechanism.inputs) - 1}, got {place}")
     reports = mechanism.matrix[place]
     outputs = Profile(mechanism.outputs, reports, backdrop=profile.backdrop)
     _draw_values(axis, outputs, reports, _REPORT_MAP, "chance of this report", see_through)
@@ -230,7 +231,7 @@ def _outlines(region: Any, plane: LocalPlane) -> list[Any]:
     ]
 
 
-def _frame(profile: Profile, wide: bool) -> tuple[Array, Array]:
+def frame_of_profile(profile: Profile, wide: bool) -> tuple[Array, Array]:
     """Return two corners of the area that a picture shows, with a margin: a wide one for a map."""
     places = profile.places
     points = [places.xy]
@@ -250,7 +251,7 @@ def _frame(profile: Profile, wide: bool) -> tuple[Array, Array]:
 def _panels(
     profile: Profile, panels: int, path: str | Path, background: MapFile | None
 ) -> tuple[Any, list[Any]]:
-    return panels_between(*_frame(profile, background is not None), panels, path)
+    return panels_between(*frame_of_profile(profile, background is not None), panels, path)
 
 
 def panels_between(low: Array, high: Array, panels: int, path: str | Path) -> tuple[Any, list[Any]]:
@@ -260,16 +261,21 @@ def panels_between(low: Array, high: Array, panels: int, path: str | Path) -> tu
     tall = float(np.clip(4.2 * height / width, 2.2, 8.0))
     figure, axes = new_figure((5.6 * panels, tall + 1.1), panels)
     for axis in axes:
-        axis.set_aspect("equal")
-        axis.set_facecolor(_PAPER)
-        axis.set_xlim(low[0], high[0])
-        axis.set_ylim(low[1], high[1])
-        axis.set_xlabel("km east", color=_INK, fontsize=9)
-        axis.set_ylabel("km north", color=_INK, fontsize=9)
-        axis.tick_params(labelsize=8, colors=_INK)
-        for spine in axis.spines.values():
-            spine.set_color("#d5d0c4")
+        show_area(axis, low, high)
     return figure, axes
+
+
+def show_area(axis: Any, low: Array, high: Array) -> None:
+    """Let axes show the area between two corners, in km."""
+    axis.set_aspect("equal")
+    axis.set_facecolor(_PAPER)
+    axis.set_xlim(low[0], high[0])
+    axis.set_ylim(low[1], high[1])
+    axis.set_xlabel("km east", color=_INK, fontsize=9)
+    axis.set_ylabel("km north", color=_INK, fontsize=9)
+    axis.tick_params(labelsize=8, colors=_INK)
+    for spine in axis.spines.values():
+        spine.set_color("#d5d0c4")
 
 
 def new_figure(size: tuple[float, float], panels: int = 1) -> tuple[Any, list[Any]]:

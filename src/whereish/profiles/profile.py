@@ -9,8 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from whereish.errors import InputError
-from whereish.places import Array, Immutable, Places, as_number, as_prior, readonly
+from whereish.places import (
+    Array,
+    Immutable,
+    Places,
+    as_number,
+    as_prior,
+    normalised,
+    readonly,
+)
 from whereish.profiles.time_prior import TimeDependentPrior, check_same_prior
+from whereish.showing import Shown, plotting
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class VisitedPoints(Immutable):
 
 
 @dataclass(frozen=True, eq=False)
-class Profile(Immutable):
+class Profile(Immutable, Shown):
     """Places and a prior over them. Both are personal: repr shows neither.
 
     Attributes
@@ -77,6 +86,47 @@ class Profile(Immutable):
     def __repr__(self) -> str:
         """Say how many places there are, but not where."""
         return f"Profile({len(self.places)} places)"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        rows = [("places", f"{len(self.places):,}")]
+        if self.visited is not None:
+            rows.append(("visited points", f"{len(self.visited.places):,}"))
+        if self.by_time is not None:
+            rows.append(("periods of the day", str(len(self.by_time.periods))))
+        return [*rows, ("where, how often", "personal, so not shown here: plot() draws it")]
+
+    @classmethod
+    def from_geodataframe(cls, frame: Any, prior: str) -> Profile:
+        """Make a profile of a GeoDataFrame: a place for each row, and a column with the prior.
+
+        The index becomes the labels of the places. Polygons become regions, which pictures show.
+
+        Parameters
+        ----------
+        prior
+            The name of a column. Its numbers are divided by their sum.
+        """
+        places = Places.from_geodataframe(frame)
+        if prior not in frame:
+            raise InputError(f"prior must name a column of the frame, got {prior!r}")
+        shapes = frame.geometry.to_crs(4326)
+        areas = bool(shapes.geom_type.isin(["Polygon", "MultiPolygon"]).all())
+        share = normalised(frame[prior].to_numpy())
+        return cls(places, share, regions=tuple(shapes) if areas else None)
+
+    def to_geodataframe(self) -> Any:
+        """Return the places and the prior as a GeoDataFrame. It needs geopandas."""
+        return self.places.to_geodataframe(prior=self.prior)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the prior on the places, and return the axes of matplotlib.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw into; new ones if not given.
+        """
+        return plotting().plot_prior(self, ax)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", readonly(as_prior(self.prior, len(self.places))))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from ctypes import byref, c_int64
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from whereish.compiled import Status, address, library
 from whereish.deadline import Deadline, OutOfTimeError
 from whereish.errors import InputError, SolveError
+from whereish.extras import require
 from whereish.limits import LARGEST_DILATION
-from whereish.places import Array, Immutable, as_metric, as_number, readonly
+from whereish.places import Array, Immutable, Places, as_metric, as_number, readonly
 
 # Of three places on a line the longest pair is redundant, but their distances add up only up to
 # rounding. A relative detour this small (0.1 micrometres in a kilometre) counts as none.
@@ -63,6 +65,22 @@ class Spanner(Immutable):
         of exp(edge epsilon * length) multiply to at most exp(epsilon * distance) (Section 3.3).
         """
         return epsilon / self.exact_dilation
+
+    def to_networkx(self, places: Places | None = None) -> Any:
+        """Return the graph for networkx, with the attribute ``length`` of each edge.
+
+        Parameters
+        ----------
+        places
+            The places of the spanner: their labels become the names of the nodes.
+        """
+        graph = require("networkx", "to_networkx").Graph()
+        most = int(self.edges.max()) + 1 if len(self.edges) else 1
+        names = tuple(range(most)) if places is None or not places.labels else places.labels
+        graph.add_nodes_from(names)
+        for (a, b), length in zip(self.edges.tolist(), self.lengths.tolist(), strict=True):
+            graph.add_edge(names[a], names[b], length=length)
+        return graph
 
     @property
     def stretch(self) -> float:

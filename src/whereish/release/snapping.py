@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from whereish.errors import InputError, described
 from whereish.places import Array, Places, as_numbers
+from whereish.showing import Shown
 
 OUTSIDE = ("error", "nearest", "planar-laplace")
 
 
 @dataclass(frozen=True, eq=False)
-class Reports:
+class Reports(Shown):
     """Drawn reports.
 
     Attributes
@@ -49,6 +50,15 @@ class Reports:
     def __repr__(self) -> str:
         seeded = ", seeded: for studies only" if self.seeded else ""
         return f"Reports({len(self)}{seeded})"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        rows = [("reports", f"{len(self):,}")]
+        rows.append(("different", f"{len(np.unique(self.outputs)):,}"))
+        return (
+            [*rows, ("seeded", "yes: for studies only, they protect nobody")]
+            if self.seeded
+            else rows
+        )
 
 
 @dataclass(frozen=True, eq=False)
