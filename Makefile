@@ -16,7 +16,7 @@ export WHEREISH_ZIG_CACHE ?= $(abspath $(VENV))/zig-cache
 # and the tests start hundreds. Images of Python often set this.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve test quick fresh check bench format clean system pins sbom \
+.PHONY: demo serve test quick thorough fresh check bench format clean system pins sbom \
 	core core-sanitize core-fuzz wheels extension npm
 
 demo: $(BASE) $(CORE)
@@ -27,12 +27,16 @@ serve: $(READY) $(CORE) $(PAGE)
 	$(BIN)/whereish serve
 
 test: check core $(PAGE) system
+	WHEREISH_EFFORT=test $(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not thorough"
+
+# All tests with all generated examples and all hostile pages: at night, and before a release.
+thorough: check core $(PAGE) system
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
 
 # What a contributor runs while working: no browser, database, service, cluster or kills.
 quick: $(READY) $(CORE)
 	$(BIN)/ruff check .
-	WHEREISH_QUICK=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not heavy and not slow"
+	WHEREISH_EFFORT=quick $(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not heavy and not slow"
 
 # Both commands of the README as on a new machine: a clone of HEAD, empty home, temporary and cache folders.
 fresh:

@@ -1,14 +1,26 @@
-"""How many generated examples a test tries: all of them, or an eighth in `make quick`."""
+"""How much the tests try: a little in `make quick`, more in `make test`, all in `make thorough`.
+
+A test that is run by hand tries all.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable
+from typing import TypeVar
 
 from hypothesis import settings
 
-QUICK = os.environ.get("WHEREISH_QUICK") == "1"
+T = TypeVar("T")
+EFFORT = os.environ.get("WHEREISH_EFFORT", "thorough")
+ONE_OF = {"quick": 8, "test": 3, "thorough": 1}[EFFORT]  # of so many examples one is tried
 
 
 def examples(count: int) -> settings:
-    """Return the settings of a test that tries this many examples."""
-    return settings(max_examples=max(3, count // 8) if QUICK else count, deadline=None)
+    """Return the settings of a test that tries this many examples with all effort."""
+    return settings(max_examples=min(count, max(3, count // ONE_OF)), deadline=None)
+
+
+def sample(items: Iterable[T], always: Collection[T] = ()) -> list[T]:
+    """Return one of `ONE_OF` items, from the beginning to the end, and those of `always`."""
+    return [item for k, item in enumerate(items) if k % ONE_OF == 0 or item in always]

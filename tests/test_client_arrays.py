@@ -15,7 +15,7 @@ import pytest
 
 import damaged
 import whereish as wh
-from effort import QUICK
+from effort import ONE_OF
 from lattice_files import lattice_file
 
 CLIENT = Path(__file__).parent.parent / "clients" / "js"
@@ -85,7 +85,7 @@ def test_every_rule_of_the_arrays_is_the_same_in_both_languages(tmp_path: Path) 
 
 
 def test_arrays_that_are_changed_at_random_are_judged_alike(tmp_path: Path) -> None:
-    count, taken = judged_alike(tmp_path, damaged.at_random(300 if QUICK else 1200, 11))
+    count, taken = judged_alike(tmp_path, damaged.at_random(1200 // ONE_OF, 11))
     assert count / 8 < taken < 0.7 * count
 
 

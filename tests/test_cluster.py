@@ -112,6 +112,7 @@ def test_one_solve_on_two_machines_is_the_local_one_though_a_member_dies(
     assert wh.audit_file(far_file)["certified"]
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_a_solve_on_a_cluster_with_the_best_so_far(
     nodes: Nodes, tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_ctrl_c_ends_a_solve_on_a_cluster_with_the_best_so_far(
     wait_until(lambda: nodes.processes("ray::MemberProcess") == [])
 
 
+@pytest.mark.thorough
 def test_when_the_head_is_gone_the_rest_is_done_later(nodes: Nodes, tmp_path: Path) -> None:
     source = table(tmp_path, people(100, places=30))
     with halting(

@@ -165,6 +165,7 @@ def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
     assert not found_in("".join(service.log).encode())
 
 
+@pytest.mark.thorough
 def test_a_job_that_waits_for_a_core_can_be_deleted(nodes: Nodes, tmp_path: Path) -> None:
     with (
         serving(tmp_path, "--cluster", nodes.address, "--workers", "3") as service,
@@ -193,6 +194,7 @@ def test_a_job_that_waits_for_a_core_can_be_deleted(nodes: Nodes, tmp_path: Path
     wait_until(lambda: not nodes.processes(ACTOR) and not nodes.processes(WORKER))
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_goes_away_and_comes_back(nodes: Nodes, tmp_path: Path) -> None:
     with (
         serving(tmp_path, "--cluster", nodes.address) as service,
