@@ -392,12 +392,25 @@ static void reduced_cost(const block_t *s, const double *cost, double *reduced, 
     }
 }
 
+/* reduced = c - A'y, from multipliers of the rows. */
+static void sum_reduced(const block_t *s, const double *cost, const double *multiplier,
+                        double *reduced) {
+    for (int x = 0; x < s->n; x++) reduced[x] = cost[x];
+    for (int64_t r = 0; r < s->count; r++) {
+        reduced[s->rows[r].j] -= multiplier[r];
+        reduced[s->rows[r].i] += multiplier[r] * s->rows[r].decay;
+    }
+}
+
+#include "forest.c"
+
 /* Lift reduced costs that are below their aim: by less y, and never a negative one.
  *
  * Far from the output k is tiny, and the rounding of a scaled multiplier is large against c. There
  * a multiplier into x is lowered by what is missing; its other end i then misses q times as much,
- * q = exp(-eps d), and so on towards the output, where nothing is left. `reduced` and `multiplier`
- * are those of `reduced_cost`, and stay true to each other. `links` has room for n + count. */
+ * q = exp(-eps d), and so on towards the output, where nothing is left. If some are still short,
+ * the multipliers of a forest are tried (forest.c). `reduced` and `multiplier` are those of
+ * `reduced_cost`, and stay true to each other. `links` has room for n + count. */
 static void clean(const block_t *s, const double *aim, const double *cost, double *reduced,
                   double *multiplier, int32_t *links) {
     int n = s->n, is_short = 0;
@@ -444,12 +457,11 @@ static void clean(const block_t *s, const double *aim, const double *cost, doubl
         }
         if (!lifted) break;
         /* What was huge and is small now has lost its digits: compute it afresh. */
-        for (int x = 0; x < n; x++) reduced[x] = cost[x];
-        for (int64_t r = 0; r < s->count; r++) {
-            reduced[s->rows[r].j] -= multiplier[r];
-            reduced[s->rows[r].i] += multiplier[r] * s->rows[r].decay;
-        }
+        sum_reduced(s, cost, multiplier, reduced);
     }
+    is_short = 0;
+    for (int x = 0; x < n; x++) is_short |= reduced[x] < aim[x];
+    if (is_short) use_forest(s, aim, cost, reduced, multiplier);
 }
 
 /* Add a column to that of the block: the sum of two private columns is private. Multipliers stay. */

@@ -144,6 +144,23 @@ def test_the_bound_holds_even_where_the_numbers_break_down(seed: int) -> None:
     assert found.bound <= optimum * (1 + 1e-6) + 1e-9
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_it_proves_the_optimum_where_eps_d_is_in_the_hundreds(seed: int) -> None:
+    """On a line of 40 km k is as small as 1e-130, and scaled multipliers have no digits there."""
+    rng = np.random.default_rng(seed)
+    xy = np.outer(np.sort(rng.uniform(-20, 20, 30)), [0.8, 0.6])
+    prior = rng.gamma(0.3, size=30) * (rng.random(30) < 0.9) + 1e-12
+    prior /= prior.sum()
+    places = wh.Places.from_xy(xy)
+    found = wh.optimal(places, prior, 8.0, solver="structured")
+    assert found.build.gap is not None
+    assert found.build.gap <= 1e-6
+    other = wh.quality_loss(wh.optimal(places, prior, 8.0, solver="highs-dual-simplex"), prior)
+    assert wh.quality_loss(found, prior) == pytest.approx(other, rel=1e-5)
+    assert found.build.lower_bound_km is not None
+    assert found.build.lower_bound_km <= other * (1 + 1e-9)
+
+
 def test_out_of_time_it_hands_over_a_private_mechanism() -> None:
     """Stopped at once, it returns what it has: strictly private, with an honest gap."""
     places, prior = some.grid(6, 5), some.skewed(30)
