@@ -56,13 +56,16 @@ POLICIES: dict[str, dict[str, Any]] = {
     "filtered": {"policy": "filtered", "model": True},
     "filtered at a rate": {"policy": "filtered", "model": True, "rateSeconds": 1500},
     "sticky": {"policy": "sticky"},
+    "filtered, tapered": {"policy": "filtered", "model": True, "later": True},
+    "sporadic, tapered": {"policy": "sporadic", "rateSeconds": 900, "later": True},
 }
 # Every new epsilon of a test for all points is a lattice that takes seconds to make.
 LEFT_OUT = {
-    "lattice": {"predictive, cheap tests"},
+    "lattice": {"predictive, cheap tests", "filtered, tapered", "sporadic, tapered"},
     # The client's integral of the noise is off by 1e-5: a filter may decide otherwise.
     "noise": {
         "predictive, cheap tests", "predictive with a model", "filtered", "filtered at a rate",
+        "filtered, tapered",
     },
 }  # fmt: skip
 
@@ -79,6 +82,17 @@ def mechanisms() -> dict[str, Any]:
         "lattice": lattice_vectors.mechanisms()["city"],
         "noise": wh.planar_laplace_everywhere(wh.Places.from_latlon(points), None, 1.07),
     }
+
+
+def later_than(name: str, first: Any) -> list[Any]:
+    """Return the mechanisms of later draws, for tapered ones: on the same places."""
+    if name == "noise":
+        where = first.outputs
+        return [wh.planar_laplace_everywhere(where, None, 0.41, outputs=where)]
+    if name == "lattice":
+        return []
+    metric = None if first.is_per_km else first.privacy_metric
+    return [wh.exponential(first.inputs, epsilon, privacy_metric=metric) for epsilon in (0.45, 0.2)]
 
 
 def movement() -> wh.MovementModel:
@@ -126,13 +140,16 @@ def words_from(left: list[int]) -> Iterator[None]:
         yield
 
 
-def tracker_of(mechanism: Any, options: dict[str, Any], model: Any, file: Path) -> wh.Tracker:
+def tracker_of(
+    mechanism: Any, options: dict[str, Any], model: Any, file: Path, later: list[Any]
+) -> wh.Tracker:
     """Return the tracker of a run."""
     cheap = wh.BudgetManager.cheap_tests(mechanism.epsilon) if "manager" in options else None
     return wh.Tracker(
         mechanism, file, options["policy"], options.get("budget"), options["period"],
         new_places=options.get("newPlaces"), rate=options.get("rateSeconds"),
         model=model if options.get("model") else None, manager=cheap,
+        later=later if options.get("later") else (),
     )  # fmt: skip
 
 
@@ -200,7 +217,8 @@ def runs_of(name: str, mechanism: Any, model: Any, seed: int) -> Iterator[dict[s
         # A draw of exact noise takes some hundred words.
         drawn = rng.integers(0, 2**63, 40_000, dtype=np.uint64).tolist()
         with tempfile.TemporaryDirectory() as folder:
-            tracker = tracker_of(mechanism, options, model, Path(folder) / "ledger")
+            later = later_than(name, mechanism)
+            tracker = tracker_of(mechanism, options, model, Path(folder) / "ledger", later)
             found = list(replayed(tracker, steps, drawn))
         used = sum(step["words"] for step in found)
         yield {
@@ -221,6 +239,10 @@ def main() -> int:
         {
             "name": name,
             "file": base64.b64encode(mechanism_bytes(m)).decode("ascii"),
+            "later": [
+                base64.b64encode(mechanism_bytes(one)).decode("ascii")
+                for one in later_than(name, m)
+            ],
             "test": near_counts(m),
         }
         for name, m in made.items()

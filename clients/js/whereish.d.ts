@@ -350,11 +350,17 @@ export interface TrackedReport extends Report {
 /** `rateSeconds`: between two draws, or two tests. In between, the last report is repeated. */
 export type TrackerOptions = ReporterOptions &
   (
-    | { policy?: "predictive"; rateSeconds?: number; model?: MovementModel; manager?: Manager }
-    | { policy: "sporadic"; rateSeconds: number; model?: undefined; manager?: undefined }
-    | { policy: "filtered"; rateSeconds?: number; model: MovementModel; manager?: undefined }
-    | { policy: "sticky"; rateSeconds?: undefined; model?: undefined; manager?: undefined }
+    | { policy?: "predictive"; rateSeconds?: number; model?: MovementModel; manager?: Manager; later?: undefined }
+    | { policy: "sporadic"; rateSeconds: number; model?: undefined; manager?: undefined; later?: Later }
+    | { policy: "filtered"; rateSeconds?: number; model: MovementModel; manager?: undefined; later?: Later }
+    | { policy: "sticky"; rateSeconds?: undefined; model?: undefined; manager?: undefined; later?: undefined }
   );
+
+/**
+ * Tapered draws: the mechanisms of the second draw of a period, of the third one and so on, on the
+ * places of the first, each with its own epsilon. The last one also makes all draws after it.
+ */
+export type Later = readonly AnyMechanism[];
 
 /**
  * Reports of a person over time, within a budget for each period.

@@ -34,8 +34,10 @@ const { LatticeTests, PlaceTests } = await import("../whereish/private-test.js")
 const shared = JSON.parse(readFileSync(new URL("tracker-vectors.json", import.meta.url), "utf8"));
 const model = readMovement(shared.model);
 const mechanisms = {};
-for (const { name, file } of shared.mechanisms) {
+const laterOnes = {};
+for (const { name, file, later } of shared.mechanisms) {
   mechanisms[name] = await readMechanism(Buffer.from(file, "base64"));
+  laterOnes[name] = await Promise.all(later.map((one) => readMechanism(Buffer.from(one, "base64"))));
 }
 const { places, lattice } = mechanisms;
 const HERE = [48.86, 2.35];
@@ -51,6 +53,7 @@ function optionsOf({ mechanism, options }) {
   const { epsilon } = mechanisms[mechanism];
   return {
     ...options, model: options.model ? model : undefined,
+    later: options.later ? laterOnes[mechanism] : undefined,
     manager: options.manager ? BudgetManager.cheapTests(epsilon) : undefined,
   };
 }
@@ -351,7 +354,7 @@ test("a movement model is read as Python wrote it, and what is none is refused",
 });
 
 test("no function that a page replaces changes a test, a draw, a report or a charge", async () => {
-  const runs = ["predictive", "filtered at a rate"].map((policy) =>
+  const runs = ["predictive", "filtered at a rate", "sporadic, tapered"].map((policy) =>
     shared.runs.find((run) => run.mechanism === "places" && run.policy === policy));
   runs.push({ ...shared.runs.find((run) => run.mechanism === "lattice" && run.policy === "predictive") });
   const asked = runs.map((run) => ({ run, options: optionsOf(run), all: wordsOf(run.words).all }));
@@ -401,4 +404,34 @@ test("no function that a page replaces changes a test, a draw, a report or a cha
   }
   assert.ok(hooks > 400, `${hooks} hooks`);
   assert.deepEqual(found, []);
+});
+
+test("tapered draws: every draw of a period has its own price, and the budget is that of five draws", () => {
+  const storage = shelf();
+  const options = { policy: "sporadic", newPlaces: 5, rateSeconds: 600, later: laterOnes.places };
+  const open = () => new Tracker(places, shelf(storage.kept), options);
+  for (const day of [0, 1, 5]) {
+    const made = [0, 1, 2, 3, 4].map((k) => open().report(...HERE, DAY * day + 700_000 * k));
+    assert.deepEqual(made.map(({ cost }) => cost), [0.8, 0.45, 0.2, 0.2, 0.2]);
+    assert.deepEqual([made[4].spent, made[4].budget], [1.85, 1.85]);
+    assert.equal(open().report(...HERE, DAY * day + 2_900_000).fresh, false);
+    assert.throws(() => open().report(...HERE, DAY * day + 3_500_000), BudgetError);
+  }
+  assert.throws(() => open().report(...HERE, 4 * DAY), BudgetError); // back by a day: still the last period
+  const [name] = Object.keys(JSON.parse(storage.kept.whereish).runs);
+  for (const change of [{ made: -1 }, { made: 0.5 }, { made: "1" }, { period: null, made: [] }]) {
+    const told = JSON.parse(storage.kept.whereish);
+    Object.assign(told.runs[name], change);
+    assert.throws(() => new Tracker(places, shelf({ whereish: JSON.stringify(told) }), options), FormatError);
+  }
+});
+
+test("later mechanisms must be on the same places, with their metric, and are not for tests", () => {
+  const options = { policy: "sporadic", budget: 5, rateSeconds: 600 };
+  const wrong = [places, "places", [null], [{}], [laterOnes.metric[0]], [laterOnes.noise[0]], [lattice], Array(1000).fill(places)];
+  for (const later of wrong) assert.throws(() => new Tracker(places, shelf(), { ...options, later }), InputError);
+  assert.throws(() => new Tracker(mechanisms.noise, shelf(), { ...options, later: [lattice] }), InputError);
+  for (const policy of ["predictive", "sticky"]) {
+    assert.throws(() => new Tracker(places, shelf(), { policy, budget: 5, later: laterOnes.places }), /later/);
+  }
 });

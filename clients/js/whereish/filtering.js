@@ -6,7 +6,7 @@
 import { LEAST_GAIN, SHARED_WEIGHT } from "./constants.js";
 import { FormatError, InputError } from "./errors.js";
 import { project } from "./plane.js";
-import { F64, freeze, hypot, lengthOf, toNumber } from "./primordials.js";
+import { F64, freeze, hypot, lengthOf, put, toNumber } from "./primordials.js";
 import { nearestOf } from "./private-test.js";
 
 /**
@@ -21,13 +21,15 @@ export class ForwardFilter {
   #distances;
   #outputs;
 
-  constructor(mechanism, model) {
+  /** @param later other mechanisms with the same outputs, of later draws */
+  constructor(mechanism, model, later = []) {
     const n = model.places;
     const m = mechanism.reports;
     this.#model = model;
     this.#xy = inPlaneOf(mechanism, model);
     this.#outputs = m;
-    this.#emission = emissions(mechanism, this.#xy, n);
+    this.#emission = [emissions(mechanism, this.#xy, n)];
+    for (let i = 0; i < later.length; i++) put(this.#emission, i + 1, emissions(later[i], this.#xy, n));
     this.#distances = new F64(n * m);
     for (let z = 0; z < m; z++) {
       const at = mechanism.outputInPlane ? mechanism.outputInPlane(z) : mechanism.output(z).xyKm;
@@ -48,10 +50,11 @@ export class ForwardFilter {
     return this.#xy;
   }
 
-  /** The probability of an output at each place of the model. */
-  emission(output) {
+  /** The probability of an output at each place of the model, for the draw of a mechanism by its number. */
+  emission(output, level = 0) {
     const found = new F64(this.places);
-    for (let x = 0; x < this.places; x++) found[x] = this.#emission[x * this.#outputs + output];
+    const of = this.#emission[level];
+    for (let x = 0; x < this.places; x++) found[x] = of[x * this.#outputs + output];
     return found;
   }
 
