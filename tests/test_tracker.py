@@ -19,7 +19,7 @@ import strategies as some
 import whereish as wh
 from effort import examples
 from runs import DAY, Ask, SimpleLedger, violations
-from whereish.device import Ledger
+from whereish.device import Ledger, run_steps
 from whereish.device import tracker as trackers
 from whereish.device.budget_manager import Prices
 from whereish.device.policies import TracePolicy
@@ -375,6 +375,45 @@ def test_both_readings_of_what_was_spent(tmp_path: Path) -> None:
     assert made.ledger.spent_per_stay(5 * DAY) == 0.0
     wh.Reporter(MECHANISM, tmp_path / "other", 3.0)
     assert Ledger(tmp_path / "other").spent_per_stay(0) is None
+
+
+def test_the_charges_of_others_may_be_for_the_same_stay(tmp_path: Path) -> None:
+    """Two trackers and a reporter in one ledger: by the definition, and as the client says it."""
+    file, now = tmp_path / "l", [0.0]
+    one = Tracker(MECHANISM, file, "sporadic", 20.0, rate=1)
+    other = Tracker(MECHANISM, file, "sporadic", 20.0, rate=2)
+    reporter = wh.Reporter(MECHANISM, file, 20.0, clock=lambda: now[0])
+    assert one.report(0, 1.0).spent_per_stay == 0.8
+    assert one.report(0, 2.0).spent_per_stay == pytest.approx(1.6)
+    assert one.report(1, 3.0).spent_per_stay == pytest.approx(1.6)  # a stay of two, one of one
+    now[0] = 4.0
+    assert reporter.report(2).cost == 0.8
+    # What the reporter charged may have been for the stay of two.
+    assert one.ledger.spent_per_stay(4.0) == pytest.approx(2.4)
+    assert one.report(1, 5.0).spent_per_stay == pytest.approx(2.4)
+    found = other.report(2, 6.0)
+    assert (found.spent, found.spent_per_stay) == pytest.approx((4.8, 3.2))
+    found = other.report(1, 9.0)  # a stay of one again: nothing new for the largest
+    assert (found.spent, found.spent_per_stay) == pytest.approx((5.6, 3.2))
+    # A new period begins with nothing, and never says more than was spent.
+    assert other.report(1, DAY).spent_per_stay == 0.8
+
+
+def test_sticky_stays_cost_one_draw_if_nothing_else_is_charged(tmp_path: Path) -> None:
+    made = Tracker(MECHANISM, tmp_path / "l", "sticky", 20.0)
+    assert [made.report(place, 1.0).spent_per_stay for place in (0, 1, 0, 2)] == [0.8] * 4
+    wh.Reporter(weaker(MECHANISM)[0], tmp_path / "l", 20.0, clock=lambda: 2.0).report(1)
+    assert made.report(0, 3.0).spent_per_stay == pytest.approx(2.8)
+
+
+def test_stays_of_older_ledgers_are_not_too_small() -> None:
+    """They do not say what was charged in all: then everything counts."""
+    old = run_steps.Stay.read('[2, "4/5", "8/5"]')
+    assert run_steps.spent_per_stay([old], Fraction(4)) == 4
+    assert run_steps.spent_per_stay([], Fraction(4)) == 4
+    new = run_steps.Stay().after(2, Fraction(1)).after(2, Fraction(1)).after(1, Fraction(1))
+    assert run_steps.Stay.read(new.text()) == new
+    assert run_steps.spent_per_stay([new], Fraction(4)) == 3
 
 
 def test_a_repeated_report_looks_at_nothing(tmp_path: Path) -> None:

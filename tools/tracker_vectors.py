@@ -31,7 +31,7 @@ from unittest.mock import patch
 import numpy as np
 
 import whereish as wh
-from whereish.device.run_steps import Stay
+from whereish.device.run_steps import Stay, spent_per_stay
 from whereish.everywhere.private_test import LatticeTests
 from whereish.format import mechanism_bytes
 from whereish.mechanisms.private_test import PlaceTests
@@ -176,8 +176,8 @@ def charged(tracker: wh.Tracker, now: float, per_stay: float) -> tuple[str, str]
     with tracker.ledger._open() as ledger:
         ledger.move_to(period := ledger.charges.at(now))
         spent = ledger.charges.budget - ledger.charges.left(period)
-        stays = [Stay.read(run.stay).largest for run in ledger.runs.values()]
-    largest = stays[0] if stays else Fraction(repr(per_stay))
+        stays = [Stay.read(run.stay) for run in ledger.runs.values()]
+    largest = spent_per_stay(stays, spent) if stays else Fraction(repr(per_stay))
     return _units(spent), _units(largest)
 
 

@@ -182,6 +182,12 @@ test("both readings of what was spent, and what else was charged counts for the 
   reporter.report(...one);
   const after = tracker.report(...other, 2_900_000);
   assert.deepEqual([after.cost, after.spent, after.spentPerStay], [0, 4.8, 3.2]);
+  // Another tracker: the largest stays of both are added, and what the reporter has charged.
+  const second = new Tracker(places, storage, { ...options, rateSeconds: 700 });
+  const both = second.report(...one, 3_000_000);
+  assert.deepEqual([both.spent, both.spentPerStay], [5.6, 4]);
+  const again = second.report(...other, 4_000_000);
+  assert.deepEqual([again.spent, again.spentPerStay], [6.4, 4]);
   const next = tracker.report(...other, DAY);
   assert.deepEqual([next.spent, next.spentPerStay, next.periodEnds], [0.8, 0.8, 2 * DAY]);
   assert.ok(!JSON.stringify(storage.kept).includes(`${one[0]}`));

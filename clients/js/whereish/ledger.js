@@ -156,9 +156,18 @@ export class Ledger {
       this.close(state); // before the report is returned
     }
     return {
-      cost, spent: state.spent, stay: spentPerStay(state.runs[name] ?? null, state.number, state.spent),
+      cost, spent: state.spent, stay: spentPerStay(state.runs, state.number, state.spent),
       ends: (state.number + 1) * PERIODS_MS[period],
     };
+  }
+
+  /**
+   * The most units that one stay can have cost in this period, for sticky reports at a cost each. A place
+   * is drawn once in a period. If anything else is charged to it, all of it may have been for one stay.
+   */
+  stickyStay(cost) {
+    const { sticky, spent } = this.open();
+    return spent === cost * toBigInt(keys(sticky).length) && spent > cost ? cost : spent;
   }
 
   /** Store the state. A report may be returned only after this. */

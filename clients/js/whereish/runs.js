@@ -19,14 +19,22 @@ export function chargedStay(before, number, at, cost) {
 }
 
 /**
- * The most that the reports of one stay have cost in a period. What was charged beside the run, or in a
- * page that kept nothing, may have been for the same stay: it is added.
+ * The most that the reports of one stay can have cost in a period. At most one stay of each run is the
+ * same one, so their largest costs are added up. What was charged beside the runs, as by a Reporter or in
+ * a page that kept nothing, may all have been for this stay: it is added, too.
  */
-export function spentPerStay(run, number, spent) {
-  const stay = run !== null && run.stay !== null && run.stay.number === number ? run.stay : null;
-  if (stay === null) return spent;
-  const other = spent > stay.covered ? spent - stay.covered : 0n;
-  return stay.largest + other < spent ? stay.largest + other : spent;
+export function spentPerStay(runs, number, spent) {
+  let largest = 0n;
+  let covered = 0n;
+  const names = keys(runs);
+  for (let i = 0; i < names.length; i++) {
+    const { stay } = runs[names[i]];
+    if (stay === null || stay.number !== number) continue;
+    largest += stay.largest;
+    covered += stay.covered;
+  }
+  const most = largest + (spent > covered ? spent - covered : 0n);
+  return most < spent ? most : spent;
 }
 
 /** Take runs over that are new, or that have more steps; their stays only if names mean the same. */

@@ -94,7 +94,7 @@ export class Tracker {
     const { spent, stay, ends } = this.#ledger.step(this.#name ?? "", () => ({ reserve: 0n }));
     return {
       spent: fromUnits(spent), budget: fromUnits(this.#terms.budget), period: this.#terms.period,
-      spentPerStay: fromUnits(this.#reporter === null ? stay : this.#stickyStay(spent)), periodEnds: ends,
+      spentPerStay: fromUnits(this.#reporter === null ? stay : this.#stickyStay()), periodEnds: ends,
     };
   }
 
@@ -133,13 +133,11 @@ export class Tracker {
   #sticky(latitude, longitude) {
     const { fresh, cost, ...place } = this.#reporter.report(latitude, longitude);
     const done = this.#ledger.step("", () => ({ reserve: 0n }));
-    return this.#told(place, fresh, cost, { ...done, stay: this.#stickyStay(done.spent) });
+    return this.#told(place, fresh, cost, { ...done, stay: this.#stickyStay() });
   }
 
-  /** Within a period a place is drawn once, however long and often somebody stays there. */
-  #stickyStay(spent) {
-    const once = units(this.#mechanism.epsilon);
-    return spent < once ? spent : once;
+  #stickyStay() {
+    return this.#ledger.stickyStay(units(this.#mechanism.epsilon));
   }
 
   #told(place, fresh, cost, { spent, stay, ends }) {

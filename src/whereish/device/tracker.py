@@ -44,7 +44,8 @@ class TrackedReport:
         the largest distance between the two at the same time. For sticky reports this holds only
         for sequences of the same pattern (docs/theory/repeated-reports.md).
     spent_per_stay
-        The largest epsilon that the reports of one stay have cost in this period.
+        The largest epsilon that the reports of one stay can have cost in this period, those of a
+        `Reporter` or of other trackers in the same ledger included.
     period_ends
         The end of this period in UTC: ``2026-11-17T00:00:00Z``.
     """
@@ -199,8 +200,8 @@ class Tracker:
 
     def _sticky(self, at: Any) -> TrackedReport:
         made = self._reporter.report(at)
-        # Within a period a place is drawn once, however long and often somebody stays there.
-        stay = min(made.spent, float(self.mechanism.epsilon or 0.0))
+        epsilon = float(self.mechanism.epsilon or 0.0)
+        stay = self.ledger.spent_per_sticky_stay(self._reporter.digest, epsilon, self._now)
         return TrackedReport(
             made.output, made.xy_km, made.latlon, made.fresh, made.cost, made.spent, made.budget,
             stay, made.period_ends,
