@@ -76,7 +76,13 @@ def test_the_library_follows_all_shared_runs(
     from whereish.everywhere import private_test
 
     monkeypatch.setattr(private_test, "lattice_test", lru_cache(private_test.lattice_test))
-    assert {run["mechanism"] for run in SHARED["runs"]} == {"places", "metric", "lattice", "noise"}
+    assert {run["mechanism"] for run in SHARED["runs"]} == {
+        "places",
+        "metric",
+        "lattice",
+        "noise",
+        "by time",
+    }
     replay(SHARED["runs"], tmp_path)
 
 
@@ -88,7 +94,7 @@ def test_the_client_follows_the_shared_runs() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "# pass 16" in done.stdout or "ℹ pass 16" in done.stdout
+    assert "# pass 18" in done.stdout or "ℹ pass 18" in done.stdout
 
 
 # ------------------------------------------------------------------ all runs

@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -217,9 +218,8 @@ def test_a_point_given_as_an_argument_by_mistake_is_not_repeated(
 def test_tapered_mechanisms_are_built_and_used(tmp_path: Path) -> None:
     """Three files whose epsilons fall, audited each; a table takes them in their order."""
     places = wh.square_grid(48.85, 2.33, 48.87, 2.36, (1.0, 1.0))
-    share = [float(k + 1) for k in range(len(places))]
-    prior = [one / sum(share) for one in share]
-    write_profile(tmp_path / "me.csv", wh.Profile(places, prior))
+    share = np.arange(1.0, len(places) + 1)
+    write_profile(tmp_path / "me.csv", wh.Profile(places, share / share.sum()))
     out = tmp_path / "k.whereish"
     done = run(
         "build", tmp_path / "me.csv", "--epsilon", "1.07", "--taper", "3", "-o", out, "--json"

@@ -22,6 +22,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,9 +60,17 @@ POLICIES: dict[str, dict[str, Any]] = {
     "filtered, tapered": {"policy": "filtered", "model": True, "later": True},
     "sporadic, tapered": {"policy": "sporadic", "rateSeconds": 900, "later": True},
 }
+# Zones with changes of an hour, of half an hour, none, and a difference of 5:45 h; and hours that
+# change their period around the changes.
+CLOCKS: dict[str, tuple[int, ...]] = {
+    "UTC": (0, 12), "Europe/Paris": (2, 3, 8), "America/New_York": (1, 2, 3),
+    "Asia/Kathmandu": (6,), "Australia/Lord_Howe": (1, 2, 3), "Africa/Casablanca": (2, 3, 20),
+    "Pacific/Apia": (0, 3, 4),
+}  # fmt: skip
 # Every new epsilon of a test for all points is a lattice that takes seconds to make.
 LEFT_OUT = {
     "lattice": {"predictive, cheap tests", "filtered, tapered", "sporadic, tapered"},
+    "by time": {"predictive, cheap tests", "filtered at a rate", "predictive at a rate"},
     # The client's integral of the noise is off by 1e-5: a filter may decide otherwise.
     "noise": {
         "predictive, cheap tests", "predictive with a model", "filtered", "filtered at a rate",
@@ -81,6 +90,10 @@ def mechanisms() -> dict[str, Any]:
         "metric": wh.exponential(where, 0.6, privacy_metric=metric),
         "lattice": lattice_vectors.mechanisms()["city"],
         "noise": wh.planar_laplace_everywhere(wh.Places.from_latlon(points), None, 1.07),
+        "by time": wh.MechanismByTime(
+            (wh.exponential(where, 0.8), wh.planar_laplace(where, 0.8)),
+            wh.DayPeriods((7, 19), "Europe/Paris"),
+        ),
     }
 
 
@@ -91,6 +104,9 @@ def later_than(name: str, first: Any) -> list[Any]:
         return [wh.planar_laplace_everywhere(where, None, 0.41, outputs=where)]
     if name == "lattice":
         return []
+    if isinstance(first, wh.MechanismByTime):
+        weaker = [later_than("places", member) for member in first.mechanisms]
+        return [wh.MechanismByTime(tuple(one), first.periods) for one in zip(*weaker, strict=True)]
     metric = None if first.is_per_km else first.privacy_metric
     return [wh.exponential(first.inputs, epsilon, privacy_metric=metric) for epsilon in (0.45, 0.2)]
 
@@ -110,7 +126,10 @@ def trace(mechanism: Any, seed: int) -> list[dict[str, Any]]:
     """Return points and times: stays of some reports, and a clock that jumps either way."""
     rng = np.random.default_rng([SEED, seed])
     known = CENTRE + rng.normal(0, 0.06, (6, 2))
-    if isinstance(mechanism, wh.Mechanism) and mechanism.inputs.latlon is not None:
+    if (
+        isinstance(mechanism, wh.Mechanism | wh.MechanismByTime)
+        and mechanism.inputs.latlon is not None
+    ):
         known = mechanism.inputs.latlon
     found, now, place = list[dict[str, Any]](), MONDAY_S, 0
     for step in range(STEPS):
@@ -192,6 +211,8 @@ def near_counts(mechanism: Any) -> dict[str, Any]:
     """Return the test of the default manager, with some of its counts."""
     manager = wh.BudgetManager.for_draw(mechanism.epsilon)
     about = {"epsilon": manager.epsilon_test, "threshold": manager.threshold}
+    if isinstance(mechanism, wh.MechanismByTime):
+        return near_counts(mechanism.mechanisms[0])
     if isinstance(mechanism, wh.Mechanism):
         tests = PlaceTests(mechanism, manager.epsilon_test, manager.threshold)
         guesses = range(len(mechanism.outputs))
@@ -228,6 +249,33 @@ def runs_of(name: str, mechanism: Any, model: Any, seed: int) -> Iterator[dict[s
         }  # fmt: skip
 
 
+def clocks() -> Iterator[dict[str, Any]]:
+    """Yield mechanisms by time with the periods of some times, around changes of the clocks."""
+    where = wh.Places.from_latlon(CENTRE + np.array([[0.0, 0.0], [0.01, 0.02]]))
+    for zone, hours in CLOCKS.items():
+        periods = wh.DayPeriods(hours, zone)
+        levels = (
+            wh.exponential(where, 0.8),
+            wh.planar_laplace(where, 0.8),
+            wh.exponential(where, 0.8),
+        )
+        made = wh.MechanismByTime(levels[: len(periods)], periods)
+        rng = np.random.default_rng([SEED, len(zone)])
+        times = rng.integers(0, 4_000_000_000, 40).tolist()
+        for day in (
+            "2026-03-08", "2026-03-29", "2026-04-05", "2026-10-04", "2026-10-25", "2026-11-01",
+            "1975-06-01", "2011-12-30",
+        ):  # fmt: skip
+            begin = int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp())
+            times += [
+                begin + step + edge for step in range(-43200, 86400, 3600) for edge in (-1, 0)
+            ]
+        yield {
+            "file": base64.b64encode(mechanism_bytes(made)).decode("ascii"), "zone": zone,
+            "times_s": times, "numbers": periods.numbers_at(times).tolist(),
+        }  # fmt: skip
+
+
 def main() -> int:
     """Write the file."""
     model = movement()
@@ -253,6 +301,7 @@ def main() -> int:
     lines = [
         f'{{"tolerance": {TOLERANCE}, "model": {json.dumps(saved)},',
         '"mechanisms": [' + ",\n".join(json.dumps(part) for part in parts) + "],",
+        '"clocks": [' + ",\n".join(json.dumps(one) for one in clocks()) + "],",
         '"runs": [' + ",\n".join(json.dumps(run) for run in runs) + "]}",
     ]
     FILE.write_text("\n".join(lines) + "\n", encoding="ascii")

@@ -24,7 +24,7 @@ Object.defineProperty(globalThis.crypto, "getRandomValues", {
   },
 });
 const {
-  BudgetError, BudgetManager, FormatError, InputError, MovementModel, readMechanism, readMovement, Reporter, Tracker,
+  BudgetError, BudgetManager, FormatError, InputError, MechanismByTime, MovementModel, readMechanism, readMovement, Reporter, Tracker,
 } = await import("../whereish.js");
 const { ratioCheck } = await import("../whereish/audit.js");
 const { units, fromUnits } = await import("../whereish/ledger.js");
@@ -363,6 +363,7 @@ test("no function that a page replaces changes a test, a draw, a report or a cha
   const runs = ["predictive", "filtered at a rate", "sporadic, tapered"].map((policy) =>
     shared.runs.find((run) => run.mechanism === "places" && run.policy === policy));
   runs.push({ ...shared.runs.find((run) => run.mechanism === "lattice" && run.policy === "predictive") });
+  runs.push({ ...shared.runs.find((run) => run.mechanism === "by time" && run.policy === "filtered, tapered") });
   const asked = runs.map((run) => ({ run, options: optionsOf(run), all: wordsOf(run.words).all }));
   const { report } = Tracker.prototype;
   const parts = () => {
@@ -440,4 +441,43 @@ test("later mechanisms must be on the same places, with their metric, and are no
   for (const policy of ["predictive", "sticky"]) {
     assert.throws(() => new Tracker(places, shelf(), { policy, budget: 5, later: laterOnes.places }), /later/);
   }
+});
+
+test("the clock chooses as in Python: changes to summer time and back, half hours, 1975", async () => {
+  assert.ok(shared.clocks.length > 5);
+  for (const { file, zone, times_s: times, numbers } of shared.clocks) {
+    const made = await readMechanism(Buffer.from(file, "base64"));
+    assert.ok(made instanceof MechanismByTime && made.zone === zone && made.hours.length > 0);
+    assert.deepEqual(times.map((time) => made.periodAt(1000 * time)), numbers, zone);
+    assert.equal(made.at(1000 * times[0]), made.ofPeriod(numbers[0]));
+    for (const wrong of [NaN, Infinity, 1e16, "0", undefined]) assert.throws(() => made.at(wrong), InputError);
+    for (const wrong of [-1, made.hours.length, 0.5, "0"]) assert.throws(() => made.ofPeriod(wrong), InputError);
+  }
+  assert.throws(() => new MechanismByTime(), FormatError);
+});
+
+test("a Reporter draws from the mechanism of its clock, and a place keeps its report", () => {
+  const made = mechanisms["by time"];
+  const { steps } = shared.runs.find((run) => run.mechanism === "by time");
+  const day = Date.UTC(2026, 10, 17);
+  for (const hour of [3, 12]) { // night and day in Paris
+    const clock = () => day + 3_600_000 * hour;
+    for (let k = 0; k < 20; k++) {
+      const bits = BigInt(k) * ((1n << 63n) / 20n);
+      words = { all: [bits], at: 0 };
+      try {
+        const report = new Reporter(made, shelf(), { newPlaces: 2, clock }).report(...steps[0].at);
+        assert.equal(report.output, made.at(clock()).draw(made.locate(...steps[0].at).place, bits));
+      } finally {
+        words = null;
+      }
+    }
+  }
+  const storage = shelf();
+  const at = (hour) => new Reporter(made, storage, { newPlaces: 2, clock: () => day + 3_600_000 * hour }).report(...steps[0].at);
+  const early = at(3);
+  const later = at(12);
+  assert.deepEqual([later.output, later.fresh, later.cost], [early.output, false, 0]);
+  assert.ok(made.accuracyKm() >= made.ofPeriod(0).accuracyKm() && made.accuracyKm() >= made.ofPeriod(1).accuracyKm());
+  assert.ok(made.report(...steps[0].at, { time: day }).output < made.reports);
 });

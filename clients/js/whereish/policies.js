@@ -10,6 +10,7 @@
 //
 // Sticky reports are no policy of this kind: whether a report is repeated depends on the true place.
 import { BudgetManager, checkedManager, pricesOf } from "./budget-manager.js";
+import { memberAt } from "./by-time.js";
 import { FormatError, InputError } from "./errors.js";
 import { ForwardFilter } from "./filtering.js";
 import { randomBits } from "./mechanism.js";
@@ -116,11 +117,11 @@ export class TracePolicy {
       }
     }
     const level = this.#schedule.level(run, time);
-    const mechanism = this.#schedule.mechanism(level);
+    const mechanism = memberAt(this.#schedule.mechanism(level), time); // by the clock, see by-time.js
     const drawn = this.#isEverywhere ? mechanism.drawKm(at.east, at.north) : mechanism.draw(at.place);
     let sent = drawn;
     if (this.#filter !== null) {
-      belief = this.#filter.observed(belief, time / 1000, this.#filter.emission(drawn, level));
+      belief = this.#filter.observed(belief, time / 1000, this.#filter.emission(drawn, time, level));
       sent = this.#filter.best(belief, drawn);
     }
     return { output: sent, fresh: true, run: { guess: drawn, shown: sent, decided: time, belief, ...this.#schedule.after(run, time) } };
