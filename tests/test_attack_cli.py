@@ -156,6 +156,8 @@ def test_wrong_flags_are_refused(tmp_path: Path, mechanism: wh.Mechanism) -> Non
         ("--policy", "mine"), ("--every", "10"), ("--days", "0"), ("--people", "0"),
         ("--within", "3"), ("--zone", "Here"), ("--picture", "p.gif"),
         ("--model", tmp_path / "m.json"), ("--model", tmp_path / "none"),
+        ("--policy", "sticky", "--later", tmp_path / "k.whereish"), ("--later", tmp_path / "none"),
+        ("--later", ","),
     ):  # fmt: skip
         code, _, err = run("attack", tmp_path / "k.whereish", "--traces", tmp_path, *flags)
         assert code == 2, flags

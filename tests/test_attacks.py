@@ -16,6 +16,7 @@ import strategies
 import whereish as wh
 from effort import examples
 from whereish.attacks import CHANGED, FREE, REPEATED, Evidence
+from whereish.attacks.exposure import model_without_data
 from whereish.places import Lattice
 from whereish.profiles.movement import MovementModel
 
@@ -300,6 +301,24 @@ def test_policies_make_reports_as_a_device_does() -> None:
         wh.attacks.simulate("mine", mechanism, model, times, points)
     again = wh.attacks.simulate("sticky", mechanism, model, times, points, np.random.default_rng(5))
     assert again.evidence.log_likelihood.shape == (300, 4)
+
+
+def test_tapered_reports_are_judged_by_the_mechanism_that_drew() -> None:
+    """The evidence of draw k of a day is that of mechanism k; the epsilons are added up."""
+    places = wh.Places.from_xy([[0.0, 0.0], [1.0, 0.2], [0.3, 1.4]])
+    kinds = [wh.exponential(places, epsilon) for epsilon in (1.5, 0.5, 0.25)]
+    model = model_without_data(places)
+    times = np.array([0.0, 3600.0, 7200.0, 10800.0, 86400.0])
+    run = wh.attacks.simulate(
+        "sporadic", kinds[0], model, times, places.xy[[0, 1, 2, 0, 1]], np.random.default_rng(3),
+        later=kinds[1:],
+    )  # fmt: skip
+    for t, level in enumerate((0, 1, 2, 2, 0)):
+        seen = np.log(kinds[level].matrix[:, run.outputs[t]])
+        assert np.allclose(run.evidence.log_likelihood[t], seen)
+    assert run.epsilon == pytest.approx(1.5 + 0.5 + 0.25 + 0.25 + 1.5)
+    with pytest.raises(wh.InputError, match="later"):
+        wh.attacks.simulate("sticky", kinds[0], model, times, places.xy[[0] * 5], later=kinds[1:])
 
 
 def test_mechanisms_for_every_point_are_attacked_on_a_grid() -> None:

@@ -172,11 +172,22 @@ def test_other_versions_do_not_read_it(tmp_path: Path, version: str) -> None:
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node to run the client in")
-def test_the_javascript_client_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "k.whereish").write_bytes(mechanism_bytes(by_time()))
-    kind, words = client_says(tmp_path)["k.whereish"]
-    assert kind == "FormatError"
-    assert "each period of the day: build one for the whole day" in words
+def test_the_javascript_client_refuses_the_same_files(tmp_path: Path) -> None:
+    """Except claims that it neither checks nor shows, as for a file of version 1."""
+    unchecked = {"a bound of a period", "a slack of a period"}
+    for forgery, change in FORGED.items():
+        arrays, told, claimed = honest_parts()
+        parts = dict(arrays), copy.deepcopy(told), copy.deepcopy(claimed)
+        change(parts)
+        (tmp_path / forgery).write_bytes(file_of(*parts, version="3"))
+    honest = mechanism_bytes(by_time()), mechanism_bytes(by_time(), person()[1])
+    for number, content in enumerate(honest):
+        (tmp_path / f"honest {number}").write_bytes(content)
+    said = client_says(tmp_path)
+    for name, (kind, words) in said.items():
+        fine = name.startswith("honest") or name in unchecked
+        assert (kind == "taken") == fine, (name, kind, words)
+    assert {kind for kind, _ in said.values()} == {"taken", "FormatError", "GuaranteeError"}
 
 
 def test_a_broken_member_is_named_by_its_hours(tmp_path: Path) -> None:

@@ -50,7 +50,11 @@ def replay(runs: list[dict[str, Any]], folder: Path) -> None:
         (part,) = [p for p in SHARED["mechanisms"] if p["name"] == run["mechanism"]]
         (folder / "k").write_bytes(base64.b64decode(part["file"]))
         mechanism, _ = wh.load_mechanism(folder / "k")
-        tracker = vectors.tracker_of(mechanism, run["options"], model, folder / f"{number}")
+        later = []
+        for file in part["later"]:
+            (folder / "later").write_bytes(base64.b64decode(file))
+            later.append(wh.load_mechanism(folder / "later")[0])
+        tracker = vectors.tracker_of(mechanism, run["options"], model, folder / f"{number}", later)
         words = [int(word, 16) for word in run["words"].split()]
         for step, found in zip(
             run["steps"], vectors.replayed(tracker, run["steps"], words), strict=True
@@ -59,9 +63,9 @@ def replay(runs: list[dict[str, Any]], folder: Path) -> None:
 
 
 def test_the_library_follows_some_shared_runs(tmp_path: Path) -> None:
-    some = {"predictive with a model", "filtered at a rate", "sticky"}
+    some = {"predictive with a model", "filtered at a rate", "sticky", "filtered, tapered"}
     chosen = [r for r in SHARED["runs"] if r["mechanism"] == "places" and r["policy"] in some]
-    assert len(chosen) == 3
+    assert len(chosen) == 4
     replay(chosen, tmp_path)
 
 
@@ -72,7 +76,13 @@ def test_the_library_follows_all_shared_runs(
     from whereish.everywhere import private_test
 
     monkeypatch.setattr(private_test, "lattice_test", lru_cache(private_test.lattice_test))
-    assert {run["mechanism"] for run in SHARED["runs"]} == {"places", "metric", "lattice", "noise"}
+    assert {run["mechanism"] for run in SHARED["runs"]} == {
+        "places",
+        "metric",
+        "lattice",
+        "noise",
+        "by time",
+    }
     replay(SHARED["runs"], tmp_path)
 
 
@@ -84,26 +94,35 @@ def test_the_client_follows_the_shared_runs() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "# pass 14" in done.stdout or "ℹ pass 14" in done.stdout
+    assert "# pass 18" in done.stdout or "ℹ pass 18" in done.stdout
 
 
 # ------------------------------------------------------------------ all runs
 
 
-def mechanism_of(outputs: int) -> wh.Mechanism:
+def mechanism_of(outputs: int, epsilon: float = EPSILON) -> wh.Mechanism:
     """Return a mechanism between three places, with two or three outputs."""
-    made = wh.exponential(PLACES, EPSILON)
+    made = wh.exponential(PLACES, epsilon)
     if outputs == 3:
         return made
     return made.then([[1.0, 0.0], [0.3, 0.7], [0.0, 1.0]], PLACES.subset([0, 1]))
 
 
-def ask(folder: Path, mechanism: Any, client: Path = CLIENT, **questions: Any) -> dict[str, Any]:
+def ask(
+    folder: Path,
+    mechanism: Any,
+    client: Path = CLIENT,
+    later: Sequence[Any] = (),
+    **questions: Any,
+) -> dict[str, Any]:
     """Ask the driver; a model is saved beside the mechanism."""
     wh.save_mechanism(folder / "k.whereish", mechanism)
     if model := questions.pop("model", None):
         wh.save_movement(folder / "model", model)
         questions["model"] = str(folder / "model")
+    questions["later"] = [str(folder / f"later-{k}") for k, _ in enumerate(later)]
+    for file, one in zip(questions["later"], later, strict=True):
+        wh.save_mechanism(file, one)
     assert PLACES.latlon is not None
     asked = {
         "client": client.as_uri(), "file": str(folder / "k.whereish"),
@@ -132,8 +151,10 @@ def wrong_in(
 ) -> list[str]:
     """Return what is wrong with the client's runs of all traces, at most three sentences."""
     traces = list(itertools.product(range(3), repeat=length))
+    given = dict(options)
+    later = [mechanism_of(outputs, epsilon) for epsilon in given.pop("later", ())]
     answer = ask(
-        folder, mechanism_of(outputs), client, options=options, traces=traces,
+        folder, mechanism_of(outputs), client, later, options=given, traces=traces,
         times=list(times[:length]), model=model,
     )  # fmt: skip
     of = {}
@@ -176,6 +197,7 @@ def walk() -> wh.MovementModel:
         ({"budget": 5.0, "rateSeconds": 1200}, (2, 2)),
         ({"policy": "sporadic", "budget": 1.6, "rateSeconds": 600}, (2, 3)),
         ({"policy": "filtered", "budget": 2.4, "model": True}, (2, 3)),
+        ({"policy": "filtered", "budget": 1.55, "model": True, "later": [0.4, 0.3]}, (2, 3)),
     ],
 )
 def test_what_is_spent_bounds_what_is_revealed(
@@ -199,9 +221,21 @@ def test_sticky_reports_are_private_for_one_pattern_and_no_other(tmp_path: Path)
 
 _PRICE = "price = tested ? (fresh ? both : test) : draw;"
 _RESERVE = "reserve: units(tested ? both : draw), make"
-_DECIDED = "fresh: true, run: { guess: drawn, shown: sent, decided: time, belief } };"
+_DECIDED = "fresh: true, run: { guess: drawn, shown: sent, decided: time, belief,"
+_LEVEL = "const level = this.#schedule.level(run, time);"
+_PRICES = "return this.#prices[this.#schedule.level(run, time)];"
 _CHECK = "if (cost > planned.reserve) throw"
 BUGS: dict[str, tuple[dict[str, Any], list[tuple[str, str, str]], str]] = {
+    "mechanism from the true position": (
+        {"policy": "sporadic", "rateSeconds": 60, "budget": 5.0, "later": [0.2]},
+        [("policies.js", _LEVEL, "const level = at.place % 2;")],
+        "more is revealed",
+    ),
+    "price of the next draw": (
+        {"policy": "sporadic", "rateSeconds": 60, "budget": 5.0, "later": [0.2]},
+        [("policies.js", _PRICES, "return this.#prices[1];")],
+        "more is revealed",
+    ),
     "test not charged": (
         {"budget": 5.0},
         [("tracker.js", _PRICE, "price = fresh ? draw : 0;")],

@@ -8,15 +8,18 @@ import pty
 import subprocess
 import sys
 import time
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import whereish as wh
 from whereish.cli import app
 from whereish.device import Ledger
+from whereish.profiles import write_profile
 
 CITY = wh.embedded_city()
 POINT = "48.8712345,2.3412345"
@@ -210,3 +213,30 @@ def test_a_point_given_as_an_argument_by_mistake_is_not_repeated(
         silent(done)
         assert "48.8" not in done.stderr
         assert "-4" not in done.stderr
+
+
+def test_tapered_mechanisms_are_built_and_used(tmp_path: Path) -> None:
+    """Three files whose epsilons fall, audited each; a table takes them in their order."""
+    places = wh.square_grid(48.85, 2.33, 48.87, 2.36, (1.0, 1.0))
+    share = np.arange(1.0, len(places) + 1)
+    write_profile(tmp_path / "me.csv", wh.Profile(places, share / share.sum()))
+    out = tmp_path / "k.whereish"
+    done = run(
+        "build", tmp_path / "me.csv", "--epsilon", "1.07", "--taper", "3", "-o", out, "--json"
+    )
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    files = [tmp_path / name for name in ("k.whereish", "k-2.whereish", "k-3.whereish")]
+    levels = [wh.audit_file(file)["epsilon"] for file in files]
+    assert levels == [one["epsilon"] for one in told["draws"]]
+    assert levels[0] > levels[1] > levels[2]
+    assert sum(Fraction(repr(one)) for one in levels) <= Fraction("3.21")
+    assert sum(levels) == pytest.approx(3.21, abs=1e-5)
+    for wrong in (
+        ("--taper", "1"),
+        ("--taper", "3", "--by-time"),
+        ("--taper", "3", "--everywhere"),
+    ):
+        refused = run("build", tmp_path / "me.csv", "--epsilon", "1", "-o", tmp_path / "x", *wrong)
+        assert refused.exit_code == 2, wrong
+    assert not (tmp_path / "x").exists()

@@ -17,7 +17,7 @@ from rich.console import Console
 import whereish as wh
 from serving import recipe
 from whereish.cli import app
-from whereish.spec import BuildSpec
+from whereish.spec import BuildOptions, BuildSpec
 
 
 def broken(**changes: Any) -> dict[str, Any]:
@@ -369,3 +369,11 @@ def test_lattice_only_returns_a_lattice_where_noise_loses_less() -> None:
     assert isinstance(BuildSpec.from_document(asked).build(), wh.PlanarLaplaceEverywhere)
     made = BuildSpec.from_document(asked | {"lattice_only": True}).build()
     assert isinstance(made, wh.EverywhereMechanism)
+
+
+@pytest.mark.parametrize("name", ["by_time", "prior_by_time", "hours", "zone", "taper"])
+def test_what_a_recipe_cannot_say_is_refused_with_what_to_do(name: str) -> None:
+    """The same words for a recipe, the HTTP service and a batch: they share this description."""
+    with pytest.raises(wh.InputError, match="must be left out: .*whereish build PROFILE") as wrong:
+        BuildOptions(**{"epsilon_per_km": 1.0, name: True})  # type: ignore[arg-type]
+    assert wrong.value.field == name

@@ -23,6 +23,7 @@ from whereish.cli import app
 from whereish.device.budget_manager import BudgetManager
 from whereish.errors import BudgetError, InputError
 from whereish.studies.equal_budget import EqualDesign, balanced, equal_budget_parts
+from whereish.studies.tapered_places import CONSTANT, FALLING, TAPERED_PLACES, tapered_parts
 from whereish.studies.trace_attacks import attack, evidence_of, local_model
 from whereish.studies.trace_model import CELL_KM, GAPS_S, PlaneModel, windows
 from whereish.studies.trace_people import TracePeople, load_trace_people
@@ -562,6 +563,22 @@ def test_the_command_writes_a_report_and_continues(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_tapered_draws_of_a_device_have_the_same_budget_and_coverage() -> None:
+    """With certified mechanisms: what is covered is equal, and no day is over the budget."""
+    parts = tapered_parts(EqualDesign(people=2, days=3, places=8, budget=6.0))
+    rows = {part.name: part.work()[0] for part in parts}
+    constant, falling = rows[CONSTANT], rows[FALLING]
+    for name in ("people", "days", "coverage", "draws", "budget_per_day"):
+        assert constant[name] == falling[name], name
+    for row in rows.values():
+        assert 0 < row["epsilon_per_day"] <= row["most_epsilon_per_day"] <= 6.0 * (1 + 1e-12)
+    claims = trace_claims({TAPERED_PLACES: list(rows.values())})
+    assert len(claims) == 1
+    assert claims[0].holds == (falling["mean_error_km"] < constant["mean_error_km"])
+    assert tapered_parts(EqualDesign(people=0)) == []
+
+
 def test_policies_are_attacked_at_equal_budget() -> None:
     design = EqualDesign(people=2, days=2, places=5)
     found = {part.name: part.work() for part in equal_budget_parts(design)}

@@ -347,3 +347,48 @@ def test_the_command(tmp_path: Path) -> None:
         refused = CliRunner().invoke(app, [str(word) for word in [*words[:9], *wrong]])
         assert refused.exit_code == 2, wrong
         assert refused.stderr.strip().splitlines()[-1].startswith("whereish: ")
+
+
+@pytest.mark.parametrize("modelled", [False, True])
+def test_tapered_budgets_by_an_independent_recount(tmp_path: Path, modelled: bool) -> None:
+    """Person by person, the draws of a day have the prices of their numbers, and no other."""
+    later = tuple(wh.exponential(PLACES, epsilon) for epsilon in (0.73, 0.301))
+    table = write_traces(tmp_path / "in.parquet", seed=5)
+    over_time = OverTime(
+        "filtered" if modelled else "sporadic", budget=2.45, rate=1800.0, later=later,
+        model=Walk(PLACES, some.skewed(12) + 0.01) if modelled else None,
+    )  # fmt: skip
+    made, out = obfuscated(tmp_path, over_time)
+    published, left_out = set(out["row"].to_list()), 0
+    begun: dict[str, float] = {}
+    days: dict[tuple[str, int], list[Fraction]] = defaultdict(list)
+    for row, user, time in table.select("row", "user", "time").iter_rows():
+        if user in begun and time - begun[user] < 1800:
+            assert row in published  # repeated
+            continue
+        today = days[user, time // DAY]
+        price = Fraction(("1.1", "0.73", "0.301")[min(len(today), 2)])
+        if sum(today) + price > Fraction("2.45"):
+            assert row not in published
+            left_out += 1
+            continue
+        assert row in published
+        today.append(price)
+        begun[user] = time
+    totals = made.over_time
+    assert (totals.draws, totals.left_out) == (sum(map(len, days.values())), left_out)
+    assert totals.most_spent == pytest.approx(float(max(map(sum, days.values()))), rel=1e-12)
+    assert totals.most_spent <= totals.budget
+    assert left_out > 0
+
+
+def test_a_budget_of_tapered_draws_is_exactly_these_draws(tmp_path: Path) -> None:
+    """1.1 + 0.73 + 0.301 in decimals; in doubles the sum is a little less or more."""
+    later = tuple(wh.exponential(PLACES, epsilon) for epsilon in (0.73, 0.301))
+    write_traces(tmp_path / "in.parquet", people=2)
+    made, _ = obfuscated(tmp_path, OverTime("sporadic", 3, rate=60.0, later=later))
+    assert made.over_time.draws == 3 * made.over_time.periods
+    assert made.over_time.most_spent == made.over_time.budget == 2.131
+    digits = (wh.exponential(PLACES, 1.2345678901234567),)
+    with pytest.raises(wh.InputError, match="fewer digits"):
+        obfuscated(tmp_path, OverTime("sporadic", rate=60.0, later=digits))

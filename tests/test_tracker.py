@@ -19,7 +19,7 @@ import strategies as some
 import whereish as wh
 from effort import examples
 from runs import DAY, Ask, SimpleLedger, violations
-from whereish.device import Ledger
+from whereish.device import Ledger, run_steps
 from whereish.device import tracker as trackers
 from whereish.device.budget_manager import Prices
 from whereish.device.policies import TracePolicy
@@ -30,6 +30,7 @@ from whereish.places.lattice import Lattice
 PLACES = wh.Places.from_xy([[0.0, 0.0], [1.0, 0.2], [0.3, 1.4]])
 MECHANISM = wh.exponential(PLACES, 0.8)
 TIMES = (1000.0, 2000.0, 3500.0)
+HALF = 2**62
 POLICIES = ("predictive", "predictive with a model", "filtered", "sporadic")
 
 
@@ -55,11 +56,13 @@ def tracked(
 ) -> tuple[Tracker, Callable[[], Ask]]:
     """Return a tracker, and a function that begins a new run of it."""
     walk = Walk(mechanism.outputs, prior)
-    name = policy.split()[0]
+    name = policy.split()[0].rstrip(",")
     made = Tracker(
         mechanism, folder / "ledger", name, float(budget),
-        rate=1500.0 if name == "sporadic" and rate is None else rate,
-        model=walk if policy not in ("predictive", "sporadic") else None,
+        rate=(500.0 if "tapered" in policy else 1500.0) if name == "sporadic" and not rate
+        else rate,
+        model=walk if name == "filtered" or "model" in policy else None,
+        later=weaker(mechanism) if "tapered" in policy else (),
     )  # fmt: skip
 
     def begin() -> Ask:
@@ -67,6 +70,23 @@ def tracked(
         return made.report
 
     return made, begin
+
+
+def weaker(mechanism: Any) -> list[Any]:
+    """Return mechanisms on the same places with other epsilons: one less, one more, one less."""
+    if isinstance(mechanism, wh.EverywhereMechanism):
+        return [
+            wh.EverywhereMechanism(
+                counts=np.array([[HALF + part, HALF - part], [HALF, HALF]], dtype=np.uint64),
+                lattice=mechanism.lattice, outputs=mechanism.outputs, epsilon=epsilon,
+            ) for part, epsilon in ((HALF // 8, 0.2), (HALF // 3, 0.6))
+        ]  # fmt: skip
+    return [
+        wh.exponential(
+            mechanism.inputs, share * mechanism.epsilon, privacy_metric=mechanism.privacy_metric
+        )
+        for share in (0.5, 1.25, 0.25)
+    ]
 
 
 def apart(places: wh.Places) -> Callable[[int, int], Fraction]:
@@ -88,6 +108,22 @@ def all_traces(places: int, length: int) -> list[tuple[int, ...]]:
 def test_what_is_spent_bounds_what_is_revealed(
     policy: str, data: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    check_all_runs(policy, data, tmp_path_factory)
+
+
+@pytest.mark.slow
+@given(data=st.data())
+@settings(
+    parent=examples(2),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_what_is_spent_bounds_what_tapered_draws_reveal(
+    data: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    check_all_runs("filtered, tapered", data, tmp_path_factory)
+
+
+def check_all_runs(policy: str, data: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
     where, prior = data.draw(some.profiles(2, 3))
     epsilon = data.draw(some.EPSILONS)
     mechanism = data.draw(
@@ -120,12 +156,11 @@ def test_other_metrics_than_the_euclidean_one(
     assert not list(itertools.islice(wrong, 3))
 
 
-@pytest.mark.parametrize("policy", ["predictive", "filtered", "sporadic"])
+@pytest.mark.parametrize("policy", ["predictive", "filtered", "sporadic", "filtered, tapered"])
 def test_points_of_the_plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
     """Points between the vertices, with all corners that a draw and a test may take."""
-    half = 2**62
     mechanism = wh.EverywhereMechanism(
-        counts=np.array([[half + half // 2, half // 2], [half, half]], dtype=np.uint64),
+        counts=np.array([[HALF + HALF // 2, HALF // 2], [HALF, HALF]], dtype=np.uint64),
         lattice=Lattice(np.array([0.0, 1.0]), np.array([0.0])),
         outputs=wh.Places.from_xy([[0, 0], [1, 0]]), epsilon=1.0,
     )  # fmt: skip
@@ -223,7 +258,42 @@ def clock_of_the_truth(made: Tracker) -> None:
     made._policy.__class__ = Peeking
 
 
+def level_of_the_truth(made: Tracker) -> None:
+    """A better draw at one of the places, at the price of the worst."""
+
+    class Peeking(TracePolicy):
+        def take(self, runs: Any, who: Any, at: Any, times: Any, rng: Any = None) -> Any:
+            taken = super().take(runs, who, at, times, rng)
+            runs.made[who] += int(at[0])
+            return taken
+
+    made._policy.__class__ = Peeking
+
+
+def price_of_another(made: Tracker) -> None:
+    """Every draw is charged like the cheapest one."""
+
+    class Cheap(TracePolicy):
+        def prices_at(self, level: int) -> Prices:
+            return min(self._later_prices, key=lambda prices: prices.draw)
+
+    made._policy.__class__ = Cheap
+
+
+def one_ahead(made: Tracker) -> None:
+    """The price of the draw after this one."""
+
+    class Ahead(TracePolicy):
+        def prices_at(self, level: int) -> Prices:
+            return super().prices_at(min(level + 1, len(self.schedule) - 1))
+
+    made._policy.__class__ = Ahead
+
+
 BUGS: dict[str, tuple[str, Callable[[Tracker], None]]] = {
+    "mechanism from the true position": ("sporadic, tapered", level_of_the_truth),
+    "price of the cheapest draw": ("filtered, tapered", price_of_another),
+    "price of the next draw": ("sporadic, tapered", one_ahead),
     "test not charged": ("predictive", no_charge),
     "prediction from the true position": ("predictive", guess_of_the_truth),
     "filter from the true position": ("filtered", filter_of_the_truth),
@@ -307,6 +377,45 @@ def test_both_readings_of_what_was_spent(tmp_path: Path) -> None:
     assert Ledger(tmp_path / "other").spent_per_stay(0) is None
 
 
+def test_the_charges_of_others_may_be_for_the_same_stay(tmp_path: Path) -> None:
+    """Two trackers and a reporter in one ledger: by the definition, and as the client says it."""
+    file, now = tmp_path / "l", [0.0]
+    one = Tracker(MECHANISM, file, "sporadic", 20.0, rate=1)
+    other = Tracker(MECHANISM, file, "sporadic", 20.0, rate=2)
+    reporter = wh.Reporter(MECHANISM, file, 20.0, clock=lambda: now[0])
+    assert one.report(0, 1.0).spent_per_stay == 0.8
+    assert one.report(0, 2.0).spent_per_stay == pytest.approx(1.6)
+    assert one.report(1, 3.0).spent_per_stay == pytest.approx(1.6)  # a stay of two, one of one
+    now[0] = 4.0
+    assert reporter.report(2).cost == 0.8
+    # What the reporter charged may have been for the stay of two.
+    assert one.ledger.spent_per_stay(4.0) == pytest.approx(2.4)
+    assert one.report(1, 5.0).spent_per_stay == pytest.approx(2.4)
+    found = other.report(2, 6.0)
+    assert (found.spent, found.spent_per_stay) == pytest.approx((4.8, 3.2))
+    found = other.report(1, 9.0)  # a stay of one again: nothing new for the largest
+    assert (found.spent, found.spent_per_stay) == pytest.approx((5.6, 3.2))
+    # A new period begins with nothing, and never says more than was spent.
+    assert other.report(1, DAY).spent_per_stay == 0.8
+
+
+def test_sticky_stays_cost_one_draw_if_nothing_else_is_charged(tmp_path: Path) -> None:
+    made = Tracker(MECHANISM, tmp_path / "l", "sticky", 20.0)
+    assert [made.report(place, 1.0).spent_per_stay for place in (0, 1, 0, 2)] == [0.8] * 4
+    wh.Reporter(weaker(MECHANISM)[0], tmp_path / "l", 20.0, clock=lambda: 2.0).report(1)
+    assert made.report(0, 3.0).spent_per_stay == pytest.approx(2.8)
+
+
+def test_stays_of_older_ledgers_are_not_too_small() -> None:
+    """They do not say what was charged in all: then everything counts."""
+    old = run_steps.Stay.read('[2, "4/5", "8/5"]')
+    assert run_steps.spent_per_stay([old], Fraction(4)) == 4
+    assert run_steps.spent_per_stay([], Fraction(4)) == 4
+    new = run_steps.Stay().after(2, Fraction(1)).after(2, Fraction(1)).after(1, Fraction(1))
+    assert run_steps.Stay.read(new.text()) == new
+    assert run_steps.spent_per_stay([new], Fraction(4)) == 3
+
+
 def test_a_repeated_report_looks_at_nothing(tmp_path: Path) -> None:
     """Between two draws even a location that would be refused gets the last report."""
     made = Tracker(MECHANISM, tmp_path / "l", "sporadic", new_places=6, rate=600)
@@ -340,6 +449,20 @@ def test_where_somebody_was_is_forgotten_with_its_period(tmp_path: Path) -> None
         {"policy": "sticky", "rate": 60.0},
         {"policy": "predictive", "rate": 0.0},
         {"policy": "predictive", "rate": "often"},
+        {"policy": "predictive", "later": [MECHANISM]},
+        {"policy": "sticky", "later": [MECHANISM]},
+        {"policy": "sporadic", "rate": 60.0, "later": MECHANISM},
+        {"policy": "sporadic", "rate": 60.0, "later": [3.0]},
+        {
+            "policy": "sporadic",
+            "rate": 60.0,
+            "later": [wh.exponential(wh.Places.from_xy([[0.0, 0.0], [1.0, 0.2], [0.3, 1.5]]), 0.8)],
+        },
+        {
+            "policy": "sporadic",
+            "rate": 60.0,
+            "later": [wh.exponential(PLACES, 0.8, privacy_metric=2 * wh.euclidean(PLACES, PLACES))],
+        },
     ],
 )
 def test_misuse_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
@@ -374,3 +497,72 @@ def test_another_manager_is_used_and_must_fit_the_mechanism(tmp_path: Path) -> N
     assert all(any(cost == pytest.approx(one) for one in (0.8, 0.16, 0.96)) for cost in costs)
     with pytest.raises(wh.InputError, match="that of the mechanism"):
         Tracker(MECHANISM, tmp_path / "m", budget=9.0, manager=wh.BudgetManager.cheap_tests(0.7))
+
+
+# ------------------------------------------------------------------ tapered draws
+
+
+def test_every_draw_of_a_period_has_its_own_price(tmp_path: Path) -> None:
+    """Counted by the number of the draw in a period; the budget is exactly that of five draws."""
+    made = Tracker(
+        MECHANISM, tmp_path / "l", "sporadic", rate=600, new_places=5, later=weaker(MECHANISM)
+    )
+    expected = [0.8, 0.4, 1.0, 0.2, 0.2]
+    for day in (0, 1, 5):
+        begin = day * DAY
+        reports = [made.report(k % 3, begin + 700 * k) for k in range(5)]
+        assert [report.cost for report in reports] == expected
+        assert reports[-1].spent == pytest.approx(2.6)
+        assert reports[-1].budget == pytest.approx(2.6)
+        assert not made.report(0, begin + 4 * 700 + 100).fresh
+        with pytest.raises(wh.BudgetError):
+            made.report(0, begin + 5 * 700)
+    # A clock that goes back by a day is still in the last period: its first price does not return.
+    with pytest.raises(wh.BudgetError):
+        made.report(0, 4 * DAY)
+
+
+def test_the_draws_come_from_the_mechanism_of_their_number(tmp_path: Path) -> None:
+    """Later mechanisms that always report the same place: which one drew is then known."""
+    point = [wh.Mechanism(np.eye(3)[[z, z, z]], PLACES, PLACES, epsilon=0.3) for z in (2, 0, 1)]
+    made = Tracker(point[0], tmp_path / "l", "sporadic", 5.0, rate=10, later=point[1:])
+    times = [100.0 * k for k in range(4)] + [DAY + 100.0 * k for k in range(2)]
+    assert [made.report(0, time).output for time in times] == [2, 0, 1, 1, 2, 0]
+
+
+def test_another_schedule_is_another_run(tmp_path: Path) -> None:
+    """A ledger that has counted draws of one schedule does not go on with another."""
+    first = Tracker(MECHANISM, tmp_path / "l", "sporadic", 9.0, rate=600)
+    assert [first.report(0, time).cost for time in (0, 700)] == [0.8, 0.8]
+    later = Tracker(MECHANISM, tmp_path / "l", "sporadic", rate=600, later=weaker(MECHANISM))
+    reports = [later.report(0, time) for time in (1400, 2100)]
+    assert [report.cost for report in reports] == [0.8, 0.4]
+    assert reports[-1].spent == pytest.approx(2.8)
+
+
+@given(
+    st.floats(0.01, 1e4), st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=30)
+)  # fmt: skip
+@settings(parent=examples(60))
+def test_tapered_epsilons_are_within_the_budget_and_best(budget: float, shares: Any) -> None:
+    levels = wh.tapered_epsilons(budget, shares)
+    exact = [Fraction(repr(level)) for level in levels]
+    assert sum(exact) <= Fraction(repr(budget))
+    assert sum(exact) > Fraction(repr(budget)) - len(shares) * Fraction(2, 10**6)
+    free = np.array(wh.tapered_epsilons(budget, shares, decimals=None))
+
+    def error(epsilons: Any) -> float:
+        return float(np.sum(np.array(shares) / epsilons))
+
+    # Moving a part of the budget from one draw to another never helps.
+    for one, other in itertools.permutations(range(min(len(shares), 4)), 2):
+        moved = free.copy()
+        moved[one] -= 0.1 * free[one]
+        moved[other] += 0.1 * free[one]
+        assert error(moved) >= error(free) * (1 - 1e-9)
+
+
+def test_shares_must_be_positive() -> None:
+    for wrong in ([], [0.5, 0.0], [1.0, float("nan")], "abc", [[1.0]]):
+        with pytest.raises(wh.InputError):
+            wh.tapered_epsilons(1.0, wrong)

@@ -22,6 +22,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,7 +32,7 @@ from unittest.mock import patch
 import numpy as np
 
 import whereish as wh
-from whereish.device.run_steps import Stay
+from whereish.device.run_steps import Stay, spent_per_stay
 from whereish.everywhere.private_test import LatticeTests
 from whereish.format import mechanism_bytes
 from whereish.mechanisms.private_test import PlaceTests
@@ -56,13 +57,24 @@ POLICIES: dict[str, dict[str, Any]] = {
     "filtered": {"policy": "filtered", "model": True},
     "filtered at a rate": {"policy": "filtered", "model": True, "rateSeconds": 1500},
     "sticky": {"policy": "sticky"},
+    "filtered, tapered": {"policy": "filtered", "model": True, "later": True},
+    "sporadic, tapered": {"policy": "sporadic", "rateSeconds": 900, "later": True},
 }
+# Zones with changes of an hour, of half an hour, none, and a difference of 5:45 h; and hours that
+# change their period around the changes.
+CLOCKS: dict[str, tuple[int, ...]] = {
+    "UTC": (0, 12), "Europe/Paris": (2, 3, 8), "America/New_York": (1, 2, 3),
+    "Asia/Kathmandu": (6,), "Australia/Lord_Howe": (1, 2, 3), "Africa/Casablanca": (2, 3, 20),
+    "Pacific/Apia": (0, 3, 4),
+}  # fmt: skip
 # Every new epsilon of a test for all points is a lattice that takes seconds to make.
 LEFT_OUT = {
-    "lattice": {"predictive, cheap tests"},
+    "lattice": {"predictive, cheap tests", "filtered, tapered", "sporadic, tapered"},
+    "by time": {"predictive, cheap tests", "filtered at a rate", "predictive at a rate"},
     # The client's integral of the noise is off by 1e-5: a filter may decide otherwise.
     "noise": {
         "predictive, cheap tests", "predictive with a model", "filtered", "filtered at a rate",
+        "filtered, tapered",
     },
 }  # fmt: skip
 
@@ -78,7 +90,25 @@ def mechanisms() -> dict[str, Any]:
         "metric": wh.exponential(where, 0.6, privacy_metric=metric),
         "lattice": lattice_vectors.mechanisms()["city"],
         "noise": wh.planar_laplace_everywhere(wh.Places.from_latlon(points), None, 1.07),
+        "by time": wh.MechanismByTime(
+            (wh.exponential(where, 0.8), wh.planar_laplace(where, 0.8)),
+            wh.DayPeriods((7, 19), "Europe/Paris"),
+        ),
     }
+
+
+def later_than(name: str, first: Any) -> list[Any]:
+    """Return the mechanisms of later draws, for tapered ones: on the same places."""
+    if name == "noise":
+        where = first.outputs
+        return [wh.planar_laplace_everywhere(where, None, 0.41, outputs=where)]
+    if name == "lattice":
+        return []
+    if isinstance(first, wh.MechanismByTime):
+        weaker = [later_than("places", member) for member in first.mechanisms]
+        return [wh.MechanismByTime(tuple(one), first.periods) for one in zip(*weaker, strict=True)]
+    metric = None if first.is_per_km else first.privacy_metric
+    return [wh.exponential(first.inputs, epsilon, privacy_metric=metric) for epsilon in (0.45, 0.2)]
 
 
 def movement() -> wh.MovementModel:
@@ -96,7 +126,10 @@ def trace(mechanism: Any, seed: int) -> list[dict[str, Any]]:
     """Return points and times: stays of some reports, and a clock that jumps either way."""
     rng = np.random.default_rng([SEED, seed])
     known = CENTRE + rng.normal(0, 0.06, (6, 2))
-    if isinstance(mechanism, wh.Mechanism) and mechanism.inputs.latlon is not None:
+    if (
+        isinstance(mechanism, wh.Mechanism | wh.MechanismByTime)
+        and mechanism.inputs.latlon is not None
+    ):
         known = mechanism.inputs.latlon
     found, now, place = list[dict[str, Any]](), MONDAY_S, 0
     for step in range(STEPS):
@@ -126,13 +159,16 @@ def words_from(left: list[int]) -> Iterator[None]:
         yield
 
 
-def tracker_of(mechanism: Any, options: dict[str, Any], model: Any, file: Path) -> wh.Tracker:
+def tracker_of(
+    mechanism: Any, options: dict[str, Any], model: Any, file: Path, later: list[Any]
+) -> wh.Tracker:
     """Return the tracker of a run."""
     cheap = wh.BudgetManager.cheap_tests(mechanism.epsilon) if "manager" in options else None
     return wh.Tracker(
         mechanism, file, options["policy"], options.get("budget"), options["period"],
         new_places=options.get("newPlaces"), rate=options.get("rateSeconds"),
         model=model if options.get("model") else None, manager=cheap,
+        later=later if options.get("later") else (),
     )  # fmt: skip
 
 
@@ -159,8 +195,8 @@ def charged(tracker: wh.Tracker, now: float, per_stay: float) -> tuple[str, str]
     with tracker.ledger._open() as ledger:
         ledger.move_to(period := ledger.charges.at(now))
         spent = ledger.charges.budget - ledger.charges.left(period)
-        stays = [Stay.read(run.stay).largest for run in ledger.runs.values()]
-    largest = stays[0] if stays else Fraction(repr(per_stay))
+        stays = [Stay.read(run.stay) for run in ledger.runs.values()]
+    largest = spent_per_stay(stays, spent) if stays else Fraction(repr(per_stay))
     return _units(spent), _units(largest)
 
 
@@ -175,6 +211,8 @@ def near_counts(mechanism: Any) -> dict[str, Any]:
     """Return the test of the default manager, with some of its counts."""
     manager = wh.BudgetManager.for_draw(mechanism.epsilon)
     about = {"epsilon": manager.epsilon_test, "threshold": manager.threshold}
+    if isinstance(mechanism, wh.MechanismByTime):
+        return near_counts(mechanism.mechanisms[0])
     if isinstance(mechanism, wh.Mechanism):
         tests = PlaceTests(mechanism, manager.epsilon_test, manager.threshold)
         guesses = range(len(mechanism.outputs))
@@ -200,13 +238,41 @@ def runs_of(name: str, mechanism: Any, model: Any, seed: int) -> Iterator[dict[s
         # A draw of exact noise takes some hundred words.
         drawn = rng.integers(0, 2**63, 40_000, dtype=np.uint64).tolist()
         with tempfile.TemporaryDirectory() as folder:
-            tracker = tracker_of(mechanism, options, model, Path(folder) / "ledger")
+            later = later_than(name, mechanism)
+            tracker = tracker_of(mechanism, options, model, Path(folder) / "ledger", later)
             found = list(replayed(tracker, steps, drawn))
         used = sum(step["words"] for step in found)
         yield {
             "mechanism": name, "policy": title, "options": options,
             "words": " ".join(f"{word:016x}" for word in drawn[:used]),
             "steps": [{**step, **then} for step, then in zip(steps, found, strict=True)],
+        }  # fmt: skip
+
+
+def clocks() -> Iterator[dict[str, Any]]:
+    """Yield mechanisms by time with the periods of some times, around changes of the clocks."""
+    where = wh.Places.from_latlon(CENTRE + np.array([[0.0, 0.0], [0.01, 0.02]]))
+    for zone, hours in CLOCKS.items():
+        periods = wh.DayPeriods(hours, zone)
+        levels = (
+            wh.exponential(where, 0.8),
+            wh.planar_laplace(where, 0.8),
+            wh.exponential(where, 0.8),
+        )
+        made = wh.MechanismByTime(levels[: len(periods)], periods)
+        rng = np.random.default_rng([SEED, len(zone)])
+        times = rng.integers(0, 4_000_000_000, 40).tolist()
+        for day in (
+            "2026-03-08", "2026-03-29", "2026-04-05", "2026-10-04", "2026-10-25", "2026-11-01",
+            "1975-06-01", "2011-12-30",
+        ):  # fmt: skip
+            begin = int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp())
+            times += [
+                begin + step + edge for step in range(-43200, 86400, 3600) for edge in (-1, 0)
+            ]
+        yield {
+            "file": base64.b64encode(mechanism_bytes(made)).decode("ascii"), "zone": zone,
+            "times_s": times, "numbers": periods.numbers_at(times).tolist(),
         }  # fmt: skip
 
 
@@ -221,6 +287,10 @@ def main() -> int:
         {
             "name": name,
             "file": base64.b64encode(mechanism_bytes(m)).decode("ascii"),
+            "later": [
+                base64.b64encode(mechanism_bytes(one)).decode("ascii")
+                for one in later_than(name, m)
+            ],
             "test": near_counts(m),
         }
         for name, m in made.items()
@@ -231,6 +301,7 @@ def main() -> int:
     lines = [
         f'{{"tolerance": {TOLERANCE}, "model": {json.dumps(saved)},',
         '"mechanisms": [' + ",\n".join(json.dumps(part) for part in parts) + "],",
+        '"clocks": [' + ",\n".join(json.dumps(one) for one in clocks()) + "],",
         '"runs": [' + ",\n".join(json.dumps(run) for run in runs) + "]}",
     ]
     FILE.write_text("\n".join(lines) + "\n", encoding="ascii")

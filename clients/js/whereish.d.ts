@@ -213,7 +213,46 @@ export class PlanarLaplaceEverywhere {
 }
 
 /** What `readMechanism` returns: tell them apart by `instanceof`. */
-export type AnyMechanism = Mechanism | EverywhereMechanism | PlanarLaplaceEverywhere;
+/**
+ * Mechanisms with one epsilon on the same places, one for each period of the day (a file of version 3).
+ * The clock of the report chooses, in the time zone of the file: never the location.
+ */
+export class MechanismByTime {
+  private constructor();
+  readonly places: number;
+  readonly reports: number;
+  readonly epsilon: number;
+  readonly epsilonUnit: string;
+  readonly certified: true;
+  readonly certificate: Readonly<Record<string, unknown>>;
+  readonly digest: string;
+  readonly signer: string | null;
+  readonly metricDigest: string | null;
+  readonly holdsPrior: boolean;
+  readonly plane: readonly [number, number] | null;
+  readonly cellKm: readonly [number, number] | null;
+  readonly reachKm: number;
+  /** The hours of the day at which a period begins; the hours before the first belong to the last. */
+  readonly hours: readonly number[];
+  readonly zone: string;
+  /** The number of the period at a time in milliseconds since 1970. */
+  periodAt(time: number): number;
+  /** The mechanism of a period, by its number. */
+  ofPeriod(number: number): Mechanism;
+  /** The mechanism of a time in milliseconds since 1970. */
+  at(time: number): Mechanism;
+  input(place: number): [number, number];
+  distances(place: number): Float64Array;
+  output(number: number): Output;
+  outputInPlane(number: number): [number, number];
+  locate(latitude: number, longitude: number): Located;
+  /** `time` in milliseconds since 1970; by default now. */
+  report(latitude: number, longitude: number, options?: { outside?: Outside; time?: number }): Output;
+  /** The largest of the periods. */
+  accuracyKm(share?: number, prior?: ArrayLike<number>): number;
+}
+
+export type AnyMechanism = Mechanism | MechanismByTime | EverywhereMechanism | PlanarLaplaceEverywhere;
 
 /** An unknown name, or a `sha256` or `key` that is undefined or null, is an InputError. */
 export interface ReadOptions {
@@ -350,11 +389,17 @@ export interface TrackedReport extends Report {
 /** `rateSeconds`: between two draws, or two tests. In between, the last report is repeated. */
 export type TrackerOptions = ReporterOptions &
   (
-    | { policy?: "predictive"; rateSeconds?: number; model?: MovementModel; manager?: Manager }
-    | { policy: "sporadic"; rateSeconds: number; model?: undefined; manager?: undefined }
-    | { policy: "filtered"; rateSeconds?: number; model: MovementModel; manager?: undefined }
-    | { policy: "sticky"; rateSeconds?: undefined; model?: undefined; manager?: undefined }
+    | { policy?: "predictive"; rateSeconds?: number; model?: MovementModel; manager?: Manager; later?: undefined }
+    | { policy: "sporadic"; rateSeconds: number; model?: undefined; manager?: undefined; later?: Later }
+    | { policy: "filtered"; rateSeconds?: number; model: MovementModel; manager?: undefined; later?: Later }
+    | { policy: "sticky"; rateSeconds?: undefined; model?: undefined; manager?: undefined; later?: undefined }
   );
+
+/**
+ * Tapered draws: the mechanisms of the second draw of a period, of the third one and so on, on the
+ * places of the first, each with its own epsilon. The last one also makes all draws after it.
+ */
+export type Later = readonly AnyMechanism[];
 
 /**
  * Reports of a person over time, within a budget for each period.

@@ -3,6 +3,7 @@
 // these functions only and is never sent. No dependency, no build step.
 
 export { BudgetManager } from "./whereish/budget-manager.js";
+export { MechanismByTime } from "./whereish/by-time.js";
 export { BudgetError, FormatError, GuaranteeError, InputError } from "./whereish/errors.js";
 export { EverywhereMechanism } from "./whereish/everywhere.js";
 export { FetchError, fetchMechanism } from "./whereish/fetch.js";

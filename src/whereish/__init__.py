@@ -12,7 +12,9 @@ from whereish.device import (
     Reporter,
     TrackedReport,
     Tracker,
+    even_shares,
     obfuscate_table,
+    tapered_epsilons,
 )
 from whereish.errors import (
     BudgetError,
@@ -165,6 +167,7 @@ __all__ = [
     "discrete",
     "embedded_city",
     "euclidean",
+    "even_shares",
     "expected_loss",
     "exponential",
     "geodesic",
@@ -197,6 +200,7 @@ __all__ = [
     "save_mechanism",
     "save_movement",
     "square_grid",
+    "tapered_epsilons",
     "tight_constraints",
     "tightest_epsilon",
     "tightest_epsilon_everywhere",

@@ -47,6 +47,12 @@ def _of_places(read: Callable[[str, Any, Places], Any], schema: Callable[[], Sch
     return Reader(checked, schema)
 
 
+_WHOLE_DAY = (
+    "a recipe, the service and a batch build one mechanism for the whole day; whereish build "
+    "PROFILE --by-time builds one for each period"
+)
+
+
 def _within(least: float, most: float) -> Any:
     return Field(ge=least, le=most)
 
@@ -80,6 +86,9 @@ NOT_EVERYWHERE = {
 class BuildOptions(Validated):
     """How to build a mechanism, for any person. See `BuildSpec`."""
 
+    refused = dict.fromkeys(("by_time", "prior_by_time", "hours", "zone"), _WHOLE_DAY) | {
+        "taper": "build one mechanism for each epsilon, or use whereish build PROFILE --taper N"
+    }
     epsilon_per_km: Annotated[
         float,
         _within(limits.SMALLEST_EPSILON, limits.LARGEST_EPSILON),

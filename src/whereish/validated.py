@@ -80,11 +80,14 @@ class Validated(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", hide_input_in_errors=True)
     named_first: ClassVar[tuple[str, ...]] = ()  # in messages and in the JSON Schema
+    refused: ClassVar[dict[str, str]] = {}  # names that somebody may expect, and what to do instead
 
     def __init__(self, /, **fields: Any) -> None:
         """Validate the fields, or raise InputError; its ``field`` says which cannot be used."""
         names = self._names()
         other = next((shown(name) for name in fields if name not in names), None)
+        if other in self.refused:
+            raise InputError(f"{other} must be left out: {self.refused[other]}", other)
         if other is not None:  # by hand: pydantic takes no name that is not Unicode
             raise InputError(f"{other} is not known: a recipe may have {', '.join(names)}", other)
         try:

@@ -36,6 +36,9 @@ export const bytesOf = async (level) => toBytes((await kept(level)).text);
 
 /** A level must not promise more than its file: the words of the level are what the person reads. */
 export function checkLevel(mechanism, level) {
+  if (mechanism.hours) {
+    throw new Error("the file must have one mechanism for the whole day: build it without --by-time");
+  }
   if (mechanism.epsilon === null || mechanism.epsilonUnit !== "per km") {
     throw new Error("the file must have an epsilon per km");
   }

@@ -29,15 +29,20 @@ crypto.getRandomValues = (array) => {
 const { BudgetError, BudgetManager, readMechanism, readMovement, Tracker } = await import(`${asked.client}/whereish.js`);
 const { PlaceTests, LatticeTests } = await import(`${asked.client}/whereish/private-test.js`);
 const mechanism = await readMechanism(readFileSync(asked.file), { warn: false });
+const later = [];
+for (const file of asked.later ?? []) later.push(await readMechanism(readFileSync(file), { warn: false }));
+const options = () => ({ ...asked.options, model, later: later.length > 0 ? later : undefined });
 const model = asked.model ? readMovement(readFileSync(asked.model)) : undefined;
 const { epsilonTest, threshold } = BudgetManager.forDraw(mechanism.epsilon);
 
 function intervalsOf() {
   const edges = new Set([0n, TOTAL]);
   const tests = new PlaceTests(mechanism, epsilonTest, threshold);
-  for (let x = 0; x < mechanism.places; x++) {
-    let sum = 0n;
-    for (const count of mechanism.countsOf(x)) edges.add((sum += count));
+  for (const one of [mechanism, ...later]) {
+    for (let x = 0; x < one.places; x++) {
+      let sum = 0n;
+      for (const count of one.countsOf(x)) edges.add((sum += count));
+    }
   }
   const isTested = (asked.options.policy ?? "predictive") === "predictive";
   for (let z = 0; z < mechanism.reports && isTested; z++) for (const count of tests.nearCounts(z)) edges.add(count);
@@ -52,7 +57,7 @@ function step(kept, at, time) {
   taken = [];
   isForced = true;
   try {
-    const made = new Tracker(mechanism, storage, { ...asked.options, model }).report(...at, time);
+    const made = new Tracker(mechanism, storage, options()).report(...at, time);
     const told = JSON.parse(content.whereish);
     const before = kept ? JSON.parse(kept) : null;
     const same = before !== null && before.number === told.number;
@@ -132,7 +137,7 @@ if (asked.counts && mechanism.input) {
 if (asked.free) { // a run with the system's randomness: what the ledger has after every report
   const content = {};
   const storage = { getItem: (key) => content[key] ?? null, setItem: (key, value) => (content[key] = value) };
-  const tracker = new Tracker(mechanism, storage, { ...asked.options, model });
+  const tracker = new Tracker(mechanism, storage, options());
   answer.reports = asked.free.map(([place, seconds]) => {
     try {
       const made = tracker.report(...asked.points[place], 1000 * seconds);

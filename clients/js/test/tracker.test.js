@@ -24,7 +24,7 @@ Object.defineProperty(globalThis.crypto, "getRandomValues", {
   },
 });
 const {
-  BudgetError, BudgetManager, FormatError, InputError, MovementModel, readMechanism, readMovement, Reporter, Tracker,
+  BudgetError, BudgetManager, FormatError, InputError, MechanismByTime, MovementModel, readMechanism, readMovement, Reporter, Tracker,
 } = await import("../whereish.js");
 const { ratioCheck } = await import("../whereish/audit.js");
 const { units, fromUnits } = await import("../whereish/ledger.js");
@@ -34,8 +34,10 @@ const { LatticeTests, PlaceTests } = await import("../whereish/private-test.js")
 const shared = JSON.parse(readFileSync(new URL("tracker-vectors.json", import.meta.url), "utf8"));
 const model = readMovement(shared.model);
 const mechanisms = {};
-for (const { name, file } of shared.mechanisms) {
+const laterOnes = {};
+for (const { name, file, later } of shared.mechanisms) {
   mechanisms[name] = await readMechanism(Buffer.from(file, "base64"));
+  laterOnes[name] = await Promise.all(later.map((one) => readMechanism(Buffer.from(one, "base64"))));
 }
 const { places, lattice } = mechanisms;
 const HERE = [48.86, 2.35];
@@ -51,6 +53,7 @@ function optionsOf({ mechanism, options }) {
   const { epsilon } = mechanisms[mechanism];
   return {
     ...options, model: options.model ? model : undefined,
+    later: options.later ? laterOnes[mechanism] : undefined,
     manager: options.manager ? BudgetManager.cheapTests(epsilon) : undefined,
   };
 }
@@ -179,6 +182,12 @@ test("both readings of what was spent, and what else was charged counts for the 
   reporter.report(...one);
   const after = tracker.report(...other, 2_900_000);
   assert.deepEqual([after.cost, after.spent, after.spentPerStay], [0, 4.8, 3.2]);
+  // Another tracker: the largest stays of both are added, and what the reporter has charged.
+  const second = new Tracker(places, storage, { ...options, rateSeconds: 700 });
+  const both = second.report(...one, 3_000_000);
+  assert.deepEqual([both.spent, both.spentPerStay], [5.6, 4]);
+  const again = second.report(...other, 4_000_000);
+  assert.deepEqual([again.spent, again.spentPerStay], [6.4, 4]);
   const next = tracker.report(...other, DAY);
   assert.deepEqual([next.spent, next.spentPerStay, next.periodEnds], [0.8, 0.8, 2 * DAY]);
   assert.ok(!JSON.stringify(storage.kept).includes(`${one[0]}`));
@@ -351,9 +360,10 @@ test("a movement model is read as Python wrote it, and what is none is refused",
 });
 
 test("no function that a page replaces changes a test, a draw, a report or a charge", async () => {
-  const runs = ["predictive", "filtered at a rate"].map((policy) =>
+  const runs = ["predictive", "filtered at a rate", "sporadic, tapered"].map((policy) =>
     shared.runs.find((run) => run.mechanism === "places" && run.policy === policy));
   runs.push({ ...shared.runs.find((run) => run.mechanism === "lattice" && run.policy === "predictive") });
+  runs.push({ ...shared.runs.find((run) => run.mechanism === "by time" && run.policy === "filtered, tapered") });
   const asked = runs.map((run) => ({ run, options: optionsOf(run), all: wordsOf(run.words).all }));
   const { report } = Tracker.prototype;
   const parts = () => {
@@ -401,4 +411,73 @@ test("no function that a page replaces changes a test, a draw, a report or a cha
   }
   assert.ok(hooks > 400, `${hooks} hooks`);
   assert.deepEqual(found, []);
+});
+
+test("tapered draws: every draw of a period has its own price, and the budget is that of five draws", () => {
+  const storage = shelf();
+  const options = { policy: "sporadic", newPlaces: 5, rateSeconds: 600, later: laterOnes.places };
+  const open = () => new Tracker(places, shelf(storage.kept), options);
+  for (const day of [0, 1, 5]) {
+    const made = [0, 1, 2, 3, 4].map((k) => open().report(...HERE, DAY * day + 700_000 * k));
+    assert.deepEqual(made.map(({ cost }) => cost), [0.8, 0.45, 0.2, 0.2, 0.2]);
+    assert.deepEqual([made[4].spent, made[4].budget], [1.85, 1.85]);
+    assert.equal(open().report(...HERE, DAY * day + 2_900_000).fresh, false);
+    assert.throws(() => open().report(...HERE, DAY * day + 3_500_000), BudgetError);
+  }
+  assert.throws(() => open().report(...HERE, 4 * DAY), BudgetError); // back by a day: still the last period
+  const [name] = Object.keys(JSON.parse(storage.kept.whereish).runs);
+  for (const change of [{ made: -1 }, { made: 0.5 }, { made: "1" }, { period: null, made: [] }]) {
+    const told = JSON.parse(storage.kept.whereish);
+    Object.assign(told.runs[name], change);
+    assert.throws(() => new Tracker(places, shelf({ whereish: JSON.stringify(told) }), options), FormatError);
+  }
+});
+
+test("later mechanisms must be on the same places, with their metric, and are not for tests", () => {
+  const options = { policy: "sporadic", budget: 5, rateSeconds: 600 };
+  const wrong = [places, "places", [null], [{}], [laterOnes.metric[0]], [laterOnes.noise[0]], [lattice], Array(1000).fill(places)];
+  for (const later of wrong) assert.throws(() => new Tracker(places, shelf(), { ...options, later }), InputError);
+  assert.throws(() => new Tracker(mechanisms.noise, shelf(), { ...options, later: [lattice] }), InputError);
+  for (const policy of ["predictive", "sticky"]) {
+    assert.throws(() => new Tracker(places, shelf(), { policy, budget: 5, later: laterOnes.places }), /later/);
+  }
+});
+
+test("the clock chooses as in Python: changes to summer time and back, half hours, 1975", async () => {
+  assert.ok(shared.clocks.length > 5);
+  for (const { file, zone, times_s: times, numbers } of shared.clocks) {
+    const made = await readMechanism(Buffer.from(file, "base64"));
+    assert.ok(made instanceof MechanismByTime && made.zone === zone && made.hours.length > 0);
+    assert.deepEqual(times.map((time) => made.periodAt(1000 * time)), numbers, zone);
+    assert.equal(made.at(1000 * times[0]), made.ofPeriod(numbers[0]));
+    for (const wrong of [NaN, Infinity, 1e16, "0", undefined]) assert.throws(() => made.at(wrong), InputError);
+    for (const wrong of [-1, made.hours.length, 0.5, "0"]) assert.throws(() => made.ofPeriod(wrong), InputError);
+  }
+  assert.throws(() => new MechanismByTime(), FormatError);
+});
+
+test("a Reporter draws from the mechanism of its clock, and a place keeps its report", () => {
+  const made = mechanisms["by time"];
+  const { steps } = shared.runs.find((run) => run.mechanism === "by time");
+  const day = Date.UTC(2026, 10, 17);
+  for (const hour of [3, 12]) { // night and day in Paris
+    const clock = () => day + 3_600_000 * hour;
+    for (let k = 0; k < 20; k++) {
+      const bits = BigInt(k) * ((1n << 63n) / 20n);
+      words = { all: [bits], at: 0 };
+      try {
+        const report = new Reporter(made, shelf(), { newPlaces: 2, clock }).report(...steps[0].at);
+        assert.equal(report.output, made.at(clock()).draw(made.locate(...steps[0].at).place, bits));
+      } finally {
+        words = null;
+      }
+    }
+  }
+  const storage = shelf();
+  const at = (hour) => new Reporter(made, storage, { newPlaces: 2, clock: () => day + 3_600_000 * hour }).report(...steps[0].at);
+  const early = at(3);
+  const later = at(12);
+  assert.deepEqual([later.output, later.fresh, later.cost], [early.output, false, 0]);
+  assert.ok(made.accuracyKm() >= made.ofPeriod(0).accuracyKm() && made.accuracyKm() >= made.ofPeriod(1).accuracyKm());
+  assert.ok(made.report(...steps[0].at, { time: day }).output < made.reports);
 });

@@ -55,14 +55,8 @@ export function checkTexts(texts) {
   if (texts.format !== "whereish mechanism") {
     fail('not a mechanism: its header must say "format": "whereish mechanism"');
   }
-  if (texts.version === "3") {
-    fail(
-      "version must be 1 or 2, got 3, a mechanism for each period of the day: build one for the " +
-        "whole day, without --by-time",
-    );
-  }
-  if (texts.version !== "1" && texts.version !== "2") {
-    fail("version must be 1 or 2: this client reads no other");
+  if (texts.version !== "1" && texts.version !== "2" && texts.version !== "3") {
+    fail("version must be 1, 2 or 3: this client reads no other");
   }
   const about = keys(texts);
   if (!every(about, about.length, (name) => isOneOf(TEXTS, name))) {

@@ -1,4 +1,5 @@
 // Reads a mechanism from the bytes of its file. Everything is checked before it is returned.
+import { checkedByTime } from "./by-time.js";
 import { checkTexts } from "./checks.js";
 import { unpack } from "./container.js";
 import { FormatError, GuaranteeError, InputError } from "./errors.js";
@@ -14,7 +15,8 @@ let warned = false;
  * Read a `.whereish` file and check it: its format, its digest, that every row of counts sums to
  * exactly 2^63, and every ratio of two counts (version 1) or every corner of the lattice (version
  * 2) against the claimed epsilon, in exact arithmetic. A file of version 1 gives a Mechanism, one of
- * version 2 an EverywhereMechanism or a PlanarLaplaceEverywhere.
+ * version 2 an EverywhereMechanism or a PlanarLaplaceEverywhere, one of version 3 a MechanismByTime: the
+ * ratios of the mechanism of every period are checked.
  *
  * An unknown option, or a `sha256` or `key` that is undefined or null, is an InputError.
  *
@@ -57,7 +59,10 @@ export async function readMechanism(source, options = {}) {
     if (signature !== null) await signature.settled;
     const signer = signature === null ? null : signature.signer();
     const about = { ...file, signer };
-    const goOn = checkTexts(file.texts) === "2" ? checkedEverywhere(about) : checkedMechanism(about);
+    const version = checkTexts(file.texts);
+    let goOn;
+    if (version === "3") goOn = checkedByTime(about);
+    else goOn = version === "2" ? checkedEverywhere(about) : checkedMechanism(about);
     while ((mechanism = goOn()) === null) await pause(); // so that the page stays responsive
   } catch (wrong) {
     if (wrong instanceof InputError) throw wrong;

@@ -3,10 +3,11 @@
 // against an expert that forgets the past, by how well each has predicted the draws.
 //
 // All of it is a function of draws that are paid for, of the clock and of the model.
+import { membersOf, numberAt } from "./by-time.js";
 import { LEAST_GAIN, SHARED_WEIGHT } from "./constants.js";
 import { FormatError, InputError } from "./errors.js";
 import { project } from "./plane.js";
-import { F64, freeze, hypot, lengthOf, toNumber } from "./primordials.js";
+import { F64, freeze, hypot, lengthOf, put, toNumber } from "./primordials.js";
 import { nearestOf } from "./private-test.js";
 
 /**
@@ -18,16 +19,26 @@ export class ForwardFilter {
   #model;
   #xy;
   #emission;
+  #levels;
   #distances;
   #outputs;
 
-  constructor(mechanism, model) {
+  /** @param later other mechanisms with the same outputs, of later draws */
+  constructor(mechanism, model, later = []) {
     const n = model.places;
     const m = mechanism.reports;
     this.#model = model;
     this.#xy = inPlaneOf(mechanism, model);
     this.#outputs = m;
-    this.#emission = emissions(mechanism, this.#xy, n);
+    this.#levels = [mechanism];
+    for (let i = 0; i < later.length; i++) put(this.#levels, i + 1, later[i]);
+    this.#emission = [];
+    for (let i = 0; i < this.#levels.length; i++) {
+      const members = membersOf(this.#levels[i]);
+      const each = [];
+      for (let k = 0; k < members.length; k++) put(each, k, emissions(members[k], this.#xy, n));
+      put(this.#emission, i, each);
+    }
     this.#distances = new F64(n * m);
     for (let z = 0; z < m; z++) {
       const at = mechanism.outputInPlane ? mechanism.outputInPlane(z) : mechanism.output(z).xyKm;
@@ -48,10 +59,14 @@ export class ForwardFilter {
     return this.#xy;
   }
 
-  /** The probability of an output at each place of the model. */
-  emission(output) {
+  /**
+   * The probability of a draw at each place of the model: at a time in milliseconds, which chooses among
+   * mechanisms by time, from the mechanism of this number, 0 or that of `later` plus 1.
+   */
+  emission(output, time, level = 0) {
     const found = new F64(this.places);
-    for (let x = 0; x < this.places; x++) found[x] = this.#emission[x * this.#outputs + output];
+    const of = this.#emission[level][numberAt(this.#levels[level], time)];
+    for (let x = 0; x < this.places; x++) found[x] = of[x * this.#outputs + output];
     return found;
   }
 

@@ -19,6 +19,8 @@ const write = globalThis.Storage?.prototype.setItem;
 // The ledgers of this page, by storage and then by name. Reporters with the same name share one.
 const memories = new WeakMap();
 
+/** The length of a period in milliseconds. */
+export const periodMs = (period) => PERIODS_MS[period];
 export const isPeriod = (period) => typeof period === "string" && period in PERIODS_MS;
 
 /**
@@ -146,17 +148,26 @@ export class Ledger {
       if (cost > planned.reserve) throw new InputError("a step must not cost more than was reserved for it");
       state.spent += cost;
       const at = this.nameOf(state, made.mechanism, made.place);
-      const { guess, shown, decided, belief } = made.run;
+      const { guess, shown, decided, belief, made: draws, period: last } = made.run;
       state.runs[name] = {
-        __proto__: null, guess, shown, decided, belief, steps: (before === null ? 0 : before.steps) + 1,
+        __proto__: null, guess, shown, decided, belief, made: draws, period: last, steps: (before === null ? 0 : before.steps) + 1,
         stay: chargedStay(before, state.number, at, cost),
       };
       this.close(state); // before the report is returned
     }
     return {
-      cost, spent: state.spent, stay: spentPerStay(state.runs[name] ?? null, state.number, state.spent),
+      cost, spent: state.spent, stay: spentPerStay(state.runs, state.number, state.spent),
       ends: (state.number + 1) * PERIODS_MS[period],
     };
+  }
+
+  /**
+   * The most units that one stay can have cost in this period, for sticky reports at a cost each. A place
+   * is drawn once in a period. If anything else is charged to it, all of it may have been for one stay.
+   */
+  stickyStay(cost) {
+    const { sticky, spent } = this.open();
+    return spent === cost * toBigInt(keys(sticky).length) && spent > cost ? cost : spent;
   }
 
   /** Store the state. A report may be returned only after this. */

@@ -287,9 +287,14 @@ export function checkOutside(found, outside, reachKm) {
  * do. The result does not depend on a promise, because a script could replace what `await` gives.
  */
 export function checkedMechanism({ arrays, texts, digest, signer }) {
-  const { n, m } = checkNames(arrays);
   const told = parseObject(texts.mechanism ?? "", "what it says of the mechanism");
   const claimed = parseObject(texts.certificate ?? "", "its certificate");
+  return checkedParts({ arrays, told, claimed, digest, signer });
+}
+
+/** The same for what a file says of one mechanism, `told` and `claimed`: of several in a file of version 3. */
+export function checkedParts({ arrays, told, claimed, digest, signer }) {
+  const { n, m } = checkNames(arrays);
   const inputs = checkPlaces("inputs", arrays, told);
   const outputs = checkPlaces("outputs", arrays, told);
   if (typeof told.outputs_are_inputs !== "boolean") {

@@ -1,7 +1,8 @@
 // Policies for reports over time. Every decision here depends on the public run and the clock only:
-// whether a report is due, the guess, and whether a draw is behind a test. The true location is used in
-// two places, the private test and the draw; both are audited mechanisms. So the costs along a run
-// bound what it reveals (docs/proofs/traces.md). The same steps as src/whereish/device/policies.py.
+// whether a report is due, the guess, whether a draw is behind a test, and which mechanism draws. The
+// true location is used in two places, the private test and the draw; both are audited mechanisms. So
+// the costs along a run bound what it reveals (docs/proofs/traces.md). The same steps as
+// src/whereish/device/policies.py.
 //
 //     sporadic     draw after every `rate`, repeat the last report in between
 //     filtered     the same, and send the best report that follows from the draws and a movement model
@@ -9,12 +10,14 @@
 //
 // Sticky reports are no policy of this kind: whether a report is repeated depends on the true place.
 import { BudgetManager, checkedManager, pricesOf } from "./budget-manager.js";
+import { memberAt } from "./by-time.js";
 import { FormatError, InputError } from "./errors.js";
 import { ForwardFilter } from "./filtering.js";
 import { randomBits } from "./mechanism.js";
 import { MovementModel } from "./movement.js";
-import { abs, freeze } from "./primordials.js";
+import { abs, freeze, put } from "./primordials.js";
 import { LatticeTests, PlaceTests } from "./private-test.js";
+import { DrawSchedule } from "./schedule.js";
 
 const LONGEST_RATE_S = 1e9;
 const UNTESTED = { epsilonTest: 0, threshold: null };
@@ -29,13 +32,16 @@ export class TracePolicy {
   #rateMs;
   #filter;
   #tests;
+  #schedule;
+  #prices;
 
   /**
    * @param options.rate seconds between two decisions, or null to decide for every report
    * @param options.model a movement model or null; options.manager a budget manager or null
+   * @param options.later the checked mechanisms of later draws; options.periodMs of the ledger
    */
-  constructor(name, mechanism, isEverywhere, { rate, model, manager }) {
-    checkParts(name, { rate, model, manager });
+  constructor(name, mechanism, isEverywhere, { rate, model, manager, later, periodMs }) {
+    checkParts(name, { rate, model, manager, later });
     const isTested = name === "predictive";
     const { epsilonTest, threshold } = isTested ? managerOf(mechanism, manager) : UNTESTED;
     this.name = name;
@@ -44,7 +50,10 @@ export class TracePolicy {
     this.#mechanism = mechanism;
     this.#isEverywhere = isEverywhere;
     this.#rateMs = rate === null ? null : 1000 * rate;
-    this.#filter = model === null ? null : new ForwardFilter(mechanism, model);
+    this.#filter = model === null ? null : new ForwardFilter(mechanism, model, later);
+    this.#schedule = new DrawSchedule(mechanism, later, periodMs);
+    this.#prices = [this.prices];
+    for (let i = 0; i < later.length; i++) put(this.#prices, i + 1, pricesOf(later[i].epsilon, 0));
     if (!isTested) this.#tests = null;
     else if (isEverywhere) this.#tests = new LatticeTests(mechanism, epsilonTest, threshold);
     else this.#tests = new PlaceTests(mechanism, epsilonTest, threshold);
@@ -70,6 +79,11 @@ export class TracePolicy {
   /** Whether the next draw is behind a test: all but the first one of a run. */
   isTested(run) {
     return run !== null && this.#tests !== null;
+  }
+
+  /** What a step costs whose draw is the next one of a run. */
+  pricesAt(run, time) {
+    return this.#prices[this.#schedule.level(run, time)];
   }
 
   /** What is sent if nothing is due: the last report, or what the filter expects. */
@@ -99,18 +113,18 @@ export class TracePolicy {
         belief = this.#filter.observed(belief, time / 1000, seen);
       }
       if (!isFar) {
-        return { output: guess, fresh: false, run: { guess: run.guess, shown: guess, decided: time, belief } };
+        return { output: guess, fresh: false, run: { ...run, shown: guess, decided: time, belief } };
       }
     }
-    const drawn = this.#isEverywhere
-      ? this.#mechanism.drawKm(at.east, at.north)
-      : this.#mechanism.draw(at.place);
+    const level = this.#schedule.level(run, time);
+    const mechanism = memberAt(this.#schedule.mechanism(level), time); // by the clock, see by-time.js
+    const drawn = this.#isEverywhere ? mechanism.drawKm(at.east, at.north) : mechanism.draw(at.place);
     let sent = drawn;
     if (this.#filter !== null) {
-      belief = this.#filter.observed(belief, time / 1000, this.#filter.emission(drawn));
+      belief = this.#filter.observed(belief, time / 1000, this.#filter.emission(drawn, time, level));
       sent = this.#filter.best(belief, drawn);
     }
-    return { output: sent, fresh: true, run: { guess: drawn, shown: sent, decided: time, belief } };
+    return { output: sent, fresh: true, run: { guess: drawn, shown: sent, decided: time, belief, ...this.#schedule.after(run, time) } };
   }
 }
 freeze(TracePolicy.prototype);
@@ -128,7 +142,12 @@ function managerOf(mechanism, manager) {
   return checked;
 }
 
-function checkParts(name, { rate, model, manager }) {
+function checkParts(name, { rate, model, manager, later }) {
+  if (later.length > 0 && name === "predictive") {
+    throw new InputError(
+      "later mechanisms are for filtered and sporadic reports: tests and draws of predictive ones have one epsilon each",
+    );
+  }
   if (rate !== null && !(typeof rate === "number" && rate > 0 && rate <= LONGEST_RATE_S)) {
     throw new InputError("rateSeconds must be a number of seconds above 0");
   }

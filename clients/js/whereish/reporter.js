@@ -1,5 +1,6 @@
 // Repeated reports of one person: the same place gets the same report, a new place costs epsilon.
 // For a mechanism with a guarantee for every point, a place is a square of 100 m.
+import { memberAt, MechanismByTime } from "./by-time.js";
 import { BudgetError, FormatError, InputError } from "./errors.js";
 import { EverywhereMechanism } from "./everywhere.js";
 import { fromUnits, Ledger } from "./ledger.js";
@@ -12,7 +13,8 @@ import { checkedTerms } from "./terms.js";
 export const isEverywhere = (value) =>
   value instanceof EverywhereMechanism || value instanceof PlanarLaplaceEverywhere;
 /** Whether a value is a mechanism that was read from a file. */
-export const isMechanism = (value) => value instanceof Mechanism || isEverywhere(value);
+export const isMechanism = (value) =>
+  value instanceof Mechanism || value instanceof MechanismByTime || isEverywhere(value);
 
 /**
  * Reports within a budget. In one period, the same place gets the same report at no cost; a new
@@ -21,6 +23,9 @@ export const isMechanism = (value) => value instanceof Mechanism || isEverywhere
  * With a mechanism for every point, a place is a square of 100 m: the first report in it is drawn at the
  * point itself, and later points of the period in the same square get the same report. The option
  * `outside` is refused: a point outside the rectangle is projected onto it.
+ *
+ * Of mechanisms by time, the clock chooses the one that draws. A place that has a report keeps it until
+ * the budget's period ends, even if the next period of the day begins before.
  *
  * @param storage an object like localStorage: getItem and setItem
  */
@@ -32,6 +37,7 @@ export class Reporter {
   #budget;
   #period;
   #outside;
+  #clock;
 
   constructor(mechanism, storage, options = {}) {
     if (!isMechanism(mechanism) || mechanism.epsilon === null) {
@@ -44,6 +50,7 @@ export class Reporter {
     this.#budget = terms.budget;
     this.#period = terms.period;
     this.#outside = outside;
+    this.#clock = clock;
     this.#ledger = new Ledger(storage, name, terms, secret, clock);
     this.#ledger.open(); // refuse now if the stored ledger has other terms
     freeze(this);
@@ -79,7 +86,7 @@ export class Reporter {
     }
     const output = this.#isEverywhere
       ? this.#mechanism.draw(latitude, longitude)
-      : this.#mechanism.draw(place);
+      : memberAt(this.#mechanism, this.#clock()).draw(place);
     state.spent += this.#cost;
     state.sticky[name] = output;
     this.#ledger.close(state);

@@ -1,7 +1,7 @@
 // Runs of reports over time, as the ledger keeps them. A run is public: it follows from the reports,
 // { guess, shown, decided, belief }: the last drawn and the last sent report, the time of the last test
 // or draw in milliseconds since 1970, and what the filter made of it (or null); and the number of
-// `steps`. Beside it is the present `stay`: a name of the true place, as for sticky reports, the cost of
+// `steps`; for tapered draws, how many were `made` in the `period` of the last one. Beside it is the present `stay`: a name of the true place, as for sticky reports, the cost of
 // its reports, the largest cost of a stay, and all costs that these two cover, in one period.
 import {
   create, F64, has, isArray, isDecimal, isFinite, isHex, isSafeInteger, keys, lengthOf, sliceText, toBigInt,
@@ -19,14 +19,22 @@ export function chargedStay(before, number, at, cost) {
 }
 
 /**
- * The most that the reports of one stay have cost in a period. What was charged beside the run, or in a
- * page that kept nothing, may have been for the same stay: it is added.
+ * The most that the reports of one stay can have cost in a period. At most one stay of each run is the
+ * same one, so their largest costs are added up. What was charged beside the runs, as by a Reporter or in
+ * a page that kept nothing, may all have been for this stay: it is added, too.
  */
-export function spentPerStay(run, number, spent) {
-  const stay = run !== null && run.stay !== null && run.stay.number === number ? run.stay : null;
-  if (stay === null) return spent;
-  const other = spent > stay.covered ? spent - stay.covered : 0n;
-  return stay.largest + other < spent ? stay.largest + other : spent;
+export function spentPerStay(runs, number, spent) {
+  let largest = 0n;
+  let covered = 0n;
+  const names = keys(runs);
+  for (let i = 0; i < names.length; i++) {
+    const { stay } = runs[names[i]];
+    if (stay === null || stay.number !== number) continue;
+    largest += stay.largest;
+    covered += stay.covered;
+  }
+  const most = largest + (spent > covered ? spent - covered : 0n);
+  return most < spent ? most : spent;
 }
 
 /** Take runs over that are new, or that have more steps; their stays only if names mean the same. */
@@ -45,12 +53,16 @@ export function storedRuns(runs) {
   const found = create(null);
   const names = keys(runs);
   for (let i = 0; i < names.length; i++) {
-    const { guess, shown, decided, steps, belief, stay } = runs[names[i]];
+    const { guess, shown, decided, steps, belief, stay, made, period } = runs[names[i]];
     const run = create(null);
     run.guess = guess;
     run.shown = shown;
     run.decided = decided;
     run.steps = steps;
+    if (made > 0) {
+      run.made = made;
+      run.period = period;
+    }
     if (belief !== null) {
       run.belief = create(null);
       run.belief.time = belief.time;
@@ -94,10 +106,13 @@ function checkedRun(told) {
   const whole = isSafeInteger(guess) && guess >= 0 && isSafeInteger(shown) && shown >= 0 &&
     isSafeInteger(steps) && steps >= 1 && isFinite(decided);
   if (!whole) return null;
+  const made = at("made") ?? 0;
+  const period = at("period") ?? 0;
+  if (!isSafeInteger(made) || made < 0 || !isSafeInteger(period)) return null;
   const belief = at("belief") === undefined ? null : checkedBelief(told.belief);
   const stay = at("stay") === undefined ? null : checkedStay(told.stay);
   if (belief === undefined || stay === undefined) return null;
-  return { __proto__: null, guess, shown, decided, steps, belief, stay };
+  return { __proto__: null, guess, shown, decided, steps, belief, stay, made, period };
 }
 
 /** A belief, or undefined if it is none. */

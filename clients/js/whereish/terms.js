@@ -1,13 +1,14 @@
 // The options that every user of a ledger has: its name, budget, period, clock, and what it keeps.
 import { InputError } from "./errors.js";
 import { isPeriod, units } from "./ledger.js";
-import { ascii, bytesOf, isFinite, isSafeInteger, lengthOf, now, own, toBigInt } from "./primordials.js";
+import { ascii, bytesOf, isFinite, isSafeInteger, lengthOf, now, own, put, toBigInt } from "./primordials.js";
 
 /**
  * Check the options of a Reporter or a Tracker of a mechanism. Returns { name, terms, secret, clock,
- * cost, outside }: the arguments of a Ledger, the units of a draw, and what happens outside the area.
+ * cost, outside }: the arguments of a Ledger, the units of a draw, and what happens outside the area. A
+ * number of new places is a number of draws, of which some may be those of `later` mechanisms.
  */
-export function checkedTerms(mechanism, options, isEverywhere) {
+export function checkedTerms(mechanism, options, isEverywhere, later = []) {
   const period = own(options, "period", "day");
   if (!isPeriod(period)) throw new InputError("period must be hour, day or week");
   const outside = own(options, "outside", "error");
@@ -29,15 +30,17 @@ export function checkedTerms(mechanism, options, isEverywhere) {
     );
   }
   const cost = units(mechanism.epsilon);
+  const costs = [cost];
+  for (let i = 0; i < later.length; i++) put(costs, i + 1, units(later[i].epsilon));
   const metric = mechanism.metricDigest ? ` ${mechanism.metricDigest}` : "";
   const terms = {
-    period, unit: mechanism.epsilonUnit + metric, budget: budgetOf(options, cost), remember,
+    period, unit: mechanism.epsilonUnit + metric, budget: budgetOf(options, costs), remember,
   };
   return { name, terms, secret: secretOf(options), clock, cost, outside };
 }
 
-/** The budget in units, from an epsilon or from a number of new places. */
-function budgetOf(options, cost) {
+/** The budget in units: an epsilon, or a number of draws, of which the last cost is repeated. */
+function budgetOf(options, costs) {
   const budget = own(options, "budget", null);
   const places = own(options, "newPlaces", null);
   if ((budget === null) === (places === null)) {
@@ -47,7 +50,10 @@ function budgetOf(options, cost) {
     if (!isSafeInteger(places) || places < 1 || places > 1e9) {
       throw new InputError("newPlaces must be a whole number, at least 1");
     }
-    return cost * toBigInt(places);
+    let sum = 0n;
+    let i = 0;
+    for (; i < places && i < costs.length; i++) sum += costs[i];
+    return sum + costs[costs.length - 1] * toBigInt(places - i);
   }
   if (typeof budget !== "number" || !(budget > 0) || !isFinite(budget) || budget > 1e20) {
     throw new InputError("budget must be a positive epsilon per period");

@@ -1,11 +1,12 @@
 // Reports of a person who moves, within a privacy budget for each period.
 import { InputError } from "./errors.js";
 import { toPlane } from "./everywhere-checks.js";
-import { fromUnits, Ledger, units } from "./ledger.js";
+import { fromUnits, Ledger, periodMs, units } from "./ledger.js";
 import { checkOutside } from "./mechanism.js";
 import { TracePolicy } from "./policies.js";
 import { abs, ascii, freeze, hex, own, sliceText } from "./primordials.js";
 import { isEverywhere, isMechanism, Reporter } from "./reporter.js";
+import { checkedLater } from "./schedule.js";
 import { sha256 } from "./sha256.js";
 import { checkedTerms } from "./terms.js";
 
@@ -23,6 +24,8 @@ const LATEST_MS = 8.64e15; // of a Date
  * @param storage an object like localStorage: getItem and setItem
  * @param options.policy "predictive" (the default), "sporadic", "filtered" or "sticky"
  * @param options.rateSeconds between two draws or tests; in between the last report is repeated
+ * @param options.later tapered draws, for "filtered" and "sporadic": the mechanisms of the second draw of
+ *   a period, the third one and so on. The last one also makes all draws after it.
  * @param options.model a movement model, see `readMovement`; options.manager see `BudgetManager`
  */
 export class Tracker {
@@ -46,8 +49,9 @@ export class Tracker {
     const rate = own(options, "rateSeconds", null);
     const model = own(options, "model", null);
     const manager = own(options, "manager", null);
+    const later = checkedLater(mechanism, own(options, "later", null));
     this.#isEverywhere = isEverywhere(mechanism);
-    const { name, terms, secret, clock, outside } = checkedTerms(mechanism, options, this.#isEverywhere);
+    const { name, terms, secret, clock, outside } = checkedTerms(mechanism, options, this.#isEverywhere, later);
     this.policy = policy;
     this.#mechanism = mechanism;
     this.#terms = terms;
@@ -59,19 +63,22 @@ export class Tracker {
     this.#policy = null;
     this.#reporter = null;
     if (policy === "sticky") {
-      if (rate !== null || model !== null || manager !== null) {
-        throw new InputError("sticky reports take no rateSeconds, model or manager: leave them out");
+      if (rate !== null || model !== null || manager !== null || later.length > 0) {
+        throw new InputError("sticky reports take no rateSeconds, model, manager or later: leave them out");
       }
       this.#reporter = new Reporter(mechanism, storage, {
         budget: own(options, "budget", null), newPlaces: own(options, "newPlaces", null), period: terms.period,
         outside, key: name, clock: reading, remember: terms.remember, secret,
       });
     } else if (policy === "predictive" || policy === "sporadic" || policy === "filtered") {
-      this.#policy = new TracePolicy(policy, mechanism, this.#isEverywhere, { rate, model, manager });
+      this.#policy = new TracePolicy(policy, mechanism, this.#isEverywhere, {
+        rate, model, manager, later, periodMs: periodMs(terms.period),
+      });
       const { prices, threshold } = this.#policy;
       const places = model === null ? 0 : model.places;
       // Another mechanism, policy, price, rate, threshold or model begins another run.
-      const text = `${mechanism.digest} ${policy} ${prices.draw} ${prices.test} ${rate} ${threshold} ${places}`;
+      let text = `${mechanism.digest} ${policy} ${prices.draw} ${prices.test} ${rate} ${threshold} ${places}`;
+      for (let i = 0; i < later.length; i++) text += ` ${later[i].digest}`;
       this.#name = sliceText(hex(sha256(ascii(text))), 0, 32);
     } else {
       throw new InputError("policy must be predictive, sporadic, filtered or sticky");
@@ -87,7 +94,7 @@ export class Tracker {
     const { spent, stay, ends } = this.#ledger.step(this.#name ?? "", () => ({ reserve: 0n }));
     return {
       spent: fromUnits(spent), budget: fromUnits(this.#terms.budget), period: this.#terms.period,
-      spentPerStay: fromUnits(this.#reporter === null ? stay : this.#stickyStay(spent)), periodEnds: ends,
+      spentPerStay: fromUnits(this.#reporter === null ? stay : this.#stickyStay()), periodEnds: ends,
     };
   }
 
@@ -109,7 +116,7 @@ export class Tracker {
         output = policy.repeated(run, at);
         return { reserve: 0n };
       }
-      const { draw, test, both } = policy.prices;
+      const { draw, test, both } = policy.pricesAt(run, at);
       const tested = policy.isTested(run);
       const make = () => {
         const here = this.#locate(latitude, longitude);
@@ -126,13 +133,11 @@ export class Tracker {
   #sticky(latitude, longitude) {
     const { fresh, cost, ...place } = this.#reporter.report(latitude, longitude);
     const done = this.#ledger.step("", () => ({ reserve: 0n }));
-    return this.#told(place, fresh, cost, { ...done, stay: this.#stickyStay(done.spent) });
+    return this.#told(place, fresh, cost, { ...done, stay: this.#stickyStay() });
   }
 
-  /** Within a period a place is drawn once, however long and often somebody stays there. */
-  #stickyStay(spent) {
-    const once = units(this.#mechanism.epsilon);
-    return spent < once ? spent : once;
+  #stickyStay() {
+    return this.#ledger.stickyStay(units(this.#mechanism.epsilon));
   }
 
   #told(place, fresh, cost, { spent, stay, ends }) {

@@ -7,7 +7,7 @@ second half.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -127,6 +127,7 @@ def expose(
     zone: str = "UTC",
     radius_km: float = RADIUS_KM,
     homes: Mapping[str, Mapping[str, Array]] | None = None,
+    later: Sequence[AnyMechanism] = (),
     rng: np.random.Generator | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[Exposure]:
@@ -142,6 +143,8 @@ def expose(
     homes
         For each person, where "home" and "work" are, in km in the plane of the places; by default
         where the person mostly is in their hours.
+    later
+        See `simulate`.
     rng
         A seeded generator, for studies only.
     """
@@ -154,11 +157,13 @@ def expose(
     priors = _first_halves(inside, known, places)
     found = []
     for number, (user, walk) in enumerate(inside.items()):
-        run = simulate(policy, mechanism, known[user], walk.times_s, walk.latlon, rng)
+        run = simulate(policy, mechanism, known[user], walk.times_s, walk.latlon, rng, later=later)
         true = walk.xy(places)
         told = mechanism.outputs.in_plane_of(places).xy[run.outputs]
         anchors = dict(homes[user]) if homes is not None else _anchors(walk, places, zone)
-        rank = _rank(mechanism, walk, policy, known[user], priors, rng) if len(inside) > 1 else None
+        rank = None
+        if len(inside) > 1:
+            rank = _rank(mechanism, walk, policy, known[user], priors, rng, later)
         found.append(
             Exposure(
                 user, policy, len(walk), run.draws, run.epsilon,
@@ -212,6 +217,7 @@ def _rank(
     population: MovementModel,
     priors: Mapping[str, Array],
     rng: np.random.Generator | None,
+    later: Sequence[AnyMechanism],
 ) -> int:
     """Return the rank of a person. All are compared with one population, without this person.
 
@@ -219,7 +225,7 @@ def _rank(
     """
     second = walk.part(_half(walk), np.inf)
     times, latlon = second.times_s[:_RANKED], second.latlon[:_RANKED]
-    run = simulate(policy, mechanism, population, times, latlon, rng)
+    run = simulate(policy, mechanism, population, times, latlon, rng, later=later)
     models = {user: population.reweighted(own, keep_stays=True) for user, own in priors.items()}
     return reidentify(run.evidence, models).rank(walk.user)
 

@@ -7,7 +7,7 @@ who knows the policy, the mechanism and the movement model. Policies are in a re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +62,7 @@ Simulate = Callable[[AnyMechanism, MovementModel, Array, Array, "np.random.Gener
 _POLICIES: dict[str, Simulate] = {}
 # Policies of the tracker, without "sticky", which is here.
 _SPORADIC_S = 3600.0
+TAPERED = ("filtered", "sporadic")  # policies that take mechanisms of later draws
 
 
 def register_policy(name: str, simulate: Simulate) -> None:
@@ -81,6 +82,8 @@ def simulate(
     times_s: Array,
     points: Array,
     rng: np.random.Generator | None = None,
+    *,
+    later: Sequence[AnyMechanism] = (),
 ) -> Run:
     """Make the reports of a person who moves, and their evidence.
 
@@ -94,15 +97,26 @@ def simulate(
         When the person reports, and from where: (T, 2) degrees, or km for places in a plane.
     rng
         A seeded generator, for studies only.
+    later
+        Tapered draws: the mechanisms of the second, third ... draw of a day, for "filtered" and
+        "sporadic". See `whereish.Tracker`.
     """
-    check_not_by_time(mechanism, "an attack")
+    for one in (mechanism, *later):
+        check_not_by_time(one, "an attack")
     known = _policies()
     if policy not in known:
         raise InputError(f"policy must be one of {', '.join(known)}, got {described(policy)}")
     times = np.asarray(times_s, np.float64)
     if len(times) == 0 or len(times) != len(points):
         raise InputError("times_s and points must be of the same length, at least one")
-    return known[policy](mechanism, model, times, np.asarray(points, np.float64), rng)
+    where = np.asarray(points, np.float64)
+    if later:
+        if policy not in TAPERED:
+            raise InputError(
+                f"later mechanisms are for {' and '.join(TAPERED)} reports, got them for {policy}"
+            )
+        return _tracked(policy, later)(mechanism, model, times, where, rng)
+    return known[policy](mechanism, model, times, where, rng)
 
 
 def _policies() -> dict[str, Simulate]:
@@ -148,7 +162,7 @@ def _sticky(
     return Run(times, outputs, evidence, len(fresh), _epsilon(mechanism) * len(fresh))
 
 
-def _tracked(name: str) -> Simulate:
+def _tracked(name: str, later: Sequence[AnyMechanism] = ()) -> Simulate:
     """Return a policy of the tracker.
 
     The adversary knows which reports were drawn, what was drawn and what the tests said. That is
@@ -164,11 +178,11 @@ def _tracked(name: str) -> Simulate:
     ) -> Run:
         rate = _SPORADIC_S if name == "sporadic" else None
         movement = model if name == "filtered" else None
-        policy = tracker.TracePolicy(name, mechanism, rate_s=rate, model=movement)
+        policy = tracker.TracePolicy(name, mechanism, rate_s=rate, model=movement, later=later)
         runs, who = tracker.Runs(), np.zeros(1, np.int64)
         runs.grow(1)
         at = _located(mechanism, points)
-        table = likelihoods(mechanism, model.places)
+        tables = [likelihoods(one, model.places) for one in (mechanism, *later)]
         outputs, draws, spent = np.zeros(len(times), np.int64), 0, 0.0
         logs = np.zeros((len(times), len(model.places)))
         for t in range(len(times)):
@@ -178,6 +192,7 @@ def _tracked(name: str) -> Simulate:
                 continue
             tested = bool(policy.tested(runs, who)[0])
             guess = int(policy.guesses(runs, who, now)[0]) if tested else -1
+            level = int(policy.levels(runs, who, now)[0])
             taken = policy.take(runs, who, at[t : t + 1], now, rng)
             outputs[t], fresh = taken.outputs[0], bool(taken.fresh[0])
             seen = np.ones(len(model.places))
@@ -185,8 +200,8 @@ def _tracked(name: str) -> Simulate:
                 seen = seen * policy.tests.likelihood(guess, model.places)[:, int(fresh)]
                 spent += policy.manager.epsilon_test
             if fresh:
-                seen = seen * table[:, runs.guess[0]]
-                draws, spent = draws + 1, spent + _epsilon(mechanism)
+                seen = seen * tables[level][:, runs.guess[0]]
+                draws, spent = draws + 1, spent + policy.prices_at(level).draw
             with np.errstate(divide="ignore"):
                 logs[t] = np.log(seen)
         return Run(times, outputs, Evidence(model.places, times, logs), draws, spent)

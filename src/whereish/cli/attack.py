@@ -10,9 +10,11 @@ import numpy as np
 
 import whereish as wh
 from whereish.attacks.exposure import Exposure, expose
+from whereish.attacks.policies import TAPERED
 from whereish.attacks.walks import Walk, walks_of
 from whereish.cli import options as opt
 from whereish.cli.console import Facts, command, say, waiting
+from whereish.cli.over_time import later_mechanisms
 from whereish.errors import InputError
 from whereish.places import as_whole
 from whereish.plotting import draw_exposure, picture_kind
@@ -37,6 +39,7 @@ def attack(
         [], "{names}; all if not given.", _HOW, "NAME", choices=wh.attacks.policy_names
     ),
     every: str = opt.option("10m", "Time between two reports.", _HOW, "TIME"),
+    later: str | None = opt.option(None, "Mechanisms of later draws of a day.", _HOW, "A,B"),
     model: Path | None = opt.option(
         None, "A movement model; by default that of the other people.", _KNOWS, "FILE"
     ),
@@ -53,6 +56,8 @@ def attack(
     places of work, ways and names. No coordinate is printed.
     """
     policies = _checked_policies(policy)
+    if later is not None and not set(policies) & set(TAPERED):
+        raise InputError(f"later must go with a policy {' or '.join(TAPERED)}, got others")
     radius_km, every_s = length_km(within), duration_s(every, "every")
     as_whole("people", people)
     as_whole("days", days)
@@ -60,6 +65,7 @@ def attack(
     if picture is not None:
         picture_kind(picture)
     attacked, _ = wh.load_mechanism(mechanism)
+    others = later_mechanisms(later)
     known = None if model is None else _checked_model(load_movement(model), attacked)
     walks = _walks(traces, every_s, people, days)
     models = None if known is None else dict.fromkeys(walks, known)
@@ -68,8 +74,9 @@ def attack(
         for name in policies:
             tell(name)
             found[name] = expose(
-                attacked, walks, name, models=models, zone=zone, radius_km=radius_km
-            )
+                attacked, walks, name, models=models, zone=zone, radius_km=radius_km,
+                later=others if name in TAPERED else (),
+            )  # fmt: skip
     _say_walks(found, every, days)
     for name, exposures in found.items():
         _say_policy(name, exposures, radius_km)

@@ -22,6 +22,7 @@ from whereish.cli.everywhere_words import (
 from whereish.cli.presentation import Watch, facts_of, say_mechanism, say_profile, solve_progress
 from whereish.cli.prior import blur_in_words, judge_blur, public_prior, say_what_it_tells
 from whereish.cli.reading import read_points, read_who
+from whereish.cli.taper import build_taper, check_taper_flags
 from whereish.cli.words import level_in_words
 from whereish.errors import InputError, described
 from whereish.everywhere import Everywhere, visits_in
@@ -52,6 +53,7 @@ def build(
     method: str = opt.METHOD,
     everywhere: bool = opt.EVERYWHERE,
     by_time: bool = opt.BY_TIME,
+    taper: int | None = opt.TAPER,
     vertices: int | None = opt.VERTICES,
     dilation: float = opt.DILATION,
     solver: str = opt.SOLVER,
@@ -88,6 +90,7 @@ def build(
     """Build the private mechanism with the least quality loss."""
     watch, flags = Watch(), opt.given_flags(context)
     check_by_time_flags(flags)
+    check_taper_flags(flags)
     document = spec_document(profile)
     if document is None:
         options = opt.read_options(flags)  # before anything is read or said
@@ -129,6 +132,14 @@ def build(
         if as_json:
             emit({**facts, "output": str(output), "picture": None})
         if any(member.build.stopped == "asked" for member in several.mechanisms):
+            raise typer.Exit(EXIT_INTERRUPTED)
+        return
+    if taper is not None:
+        made, facts = build_taper(who, spec, search, output, taper)
+        facts |= watch.say(*made)
+        if as_json:
+            emit({**facts, "output": str(output), "picture": None})
+        if any(one.build.stopped == "asked" for one in made):
             raise typer.Exit(EXIT_INTERRUPTED)
         return
     say_profile(who)

@@ -64,11 +64,10 @@ def obfuscate(
     policy: str | None = opt.option(
         None, "Report whole traces: {names}.", _TIME, "CHOICE", choices=POLICIES
     ),
-    budget: str | None = opt.option(
-        None, 'For each person: "12 places a day", or epsilon a day.', _TIME
-    ),
+    budget: str | None = opt.option(None, 'For each person: "12 places a day", or epsilon.', _TIME),
     rate: str | None = opt.option(None, "Draw or test after this time, like 30m.", _TIME, "TIME"),
     model: Path | None = opt.option(None, "A movement model, for filtered.", _TIME, "FILE"),
+    later: str | None = opt.option(None, "Mechanisms of later draws of a day.", _TIME, "A,B"),
     exceed_budget: bool = opt.flag(
         "--exceed-budget", "Publish rows over the budget, too.", _TIME, default=False
     ),
@@ -78,7 +77,7 @@ def obfuscate(
 
     Only the columns that you name are kept: any other column could reveal the true points.
     """
-    over_time = asked_over_time(policy, budget, rate, model, exceed_budget)
+    over_time = asked_over_time(policy, budget, rate, model, exceed_budget, later)
     pair = None
     if columns is not None:
         names = _names(columns)

@@ -109,6 +109,7 @@ WITHIN = option(None, "between two places this far apart, like 650m.", _PRIVACY,
 METHOD = option("exact", "{names}.", BUILT, "NAME", choices=method_names)
 EVERYWHERE = flag("--everywhere", "Private between any two points, not only places.", BUILT)
 BY_TIME = flag("--by-time", "One for each period of the day, by the clock.", BUILT)
+TAPER = option(None, "One for each of N draws a day, of falling epsilon.", BUILT, "N")
 VERTICES = option(
     None, f"With --everywhere: lattice size ({limits.VERTICES}). More lose less.", BUILT
 )

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from whereish.cli.console import say
 from whereish.cli.words import read_budget
 from whereish.device.people_budgets import Totals
 from whereish.device.trace_rows import OverTime
 from whereish.errors import InputError
+from whereish.format import load_mechanism
 from whereish.profiles import load_movement
 from whereish.units import duration_s, km
 
 
 def asked_over_time(
-    policy: str | None, budget: str | None, rate: str | None, model: Path | None, exceed: bool
+    policy: str | None,
+    budget: str | None,
+    rate: str | None,
+    model: Path | None,
+    exceed: bool,
+    later: str | None = None,
 ) -> OverTime | None:
     """Return what the flags ask for; None without a policy."""
     if policy is None:
-        if exceed or any(given is not None for given in (budget, rate, model)):
+        if exceed or any(given is not None for given in (budget, rate, model, later)):
             raise InputError(
-                "policy must be given with a budget, a rate or a model, got none: --policy "
-                "predictive"
+                "policy must be given with a budget, a rate, a model or later mechanisms, got "
+                "none: --policy predictive"
             )
         return None
     epsilon, new_places, period = read_budget(budget, None, None)
@@ -29,7 +36,16 @@ def asked_over_time(
         policy, new_places, epsilon, period or "day",
         None if rate is None else duration_s(rate, "rate"),
         None if model is None else load_movement(model), exceed=exceed,
+        later=later_mechanisms(later),
     )  # fmt: skip
+
+
+def later_mechanisms(files: str | None) -> tuple[Any, ...]:
+    """Return the mechanisms of the files of ``--later A,B``."""
+    names = [] if files is None else [name.strip() for name in files.split(",")]
+    if not all(names):
+        raise InputError("later must be names of mechanism files, like B.whereish,C.whereish")
+    return tuple(load_mechanism(Path(name))[0] for name in names)
 
 
 def say_over_time(spent: Totals, unit: str) -> None:

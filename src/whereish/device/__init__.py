@@ -1,6 +1,7 @@
 """DRAW: the code that handles true locations: reporter, tracker, privacy ledger, tables."""
 
 from whereish.device.budget_manager import BudgetManager
+from whereish.device.draw_schedule import even_shares, tapered_epsilons
 from whereish.device.ledger import Entry, Ledger
 from whereish.device.ledger_file import PERIODS
 from whereish.device.reporter import Report, Reporter
@@ -19,5 +20,7 @@ __all__ = [
     "Reporter",
     "TrackedReport",
     "Tracker",
+    "even_shares",
     "obfuscate_table",
+    "tapered_epsilons",
 ]

@@ -15,6 +15,7 @@ is replaced only if the mixture expects a gain.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -87,22 +88,36 @@ class ForwardFilter:
         Draws the reports.
     model
         A movement model. It must not be made of the trace that is protected.
+    later
+        Other mechanisms with the same outputs, of later draws.
     """
 
-    def __init__(self, mechanism: DeviceMechanism, model: Movement) -> None:
-        self.model, self.mechanism = model, mechanism
+    def __init__(
+        self, mechanism: DeviceMechanism, model: Movement, later: Sequence[DeviceMechanism] = ()
+    ) -> None:
+        self.model, self.mechanisms = model, (mechanism, *later)
         self.places = model.places.in_plane_of(mechanism.outputs)
-        self._emissions = [emissions(one, self.places) for one in mechanisms_of(mechanism)]
+        self._emissions = [
+            [emissions(one, self.places) for one in mechanisms_of(level)]
+            for level in self.mechanisms
+        ]
         self.distances = euclidean(self.places, mechanism.outputs)
 
     @property
     def emission(self) -> Array:
         """(n, outputs) the probabilities of the reports; of mechanisms by time, the first one's."""
-        return self._emissions[0]
+        return self._emissions[0][0]
 
-    def likelihood(self, output: int, time: float) -> Array:
-        """Return (n,) the probability of a draw at each place of the model, at its time."""
-        return np.asarray(self._emissions[number_at(self.mechanism, time)][:, output])
+    def likelihood(self, output: int, time: float, level: int = 0) -> Array:
+        """Return (n,) the probability of a draw at each place of the model, at its time.
+
+        Parameters
+        ----------
+        level
+            The number of the mechanism that has drawn: 0 for the first, k for later[k - 1].
+        """
+        number = number_at(self.mechanisms[level], time)
+        return np.asarray(self._emissions[level][number][:, output])
 
     def predicted(self, belief: Belief | None, time: float) -> Belief:
         """Return the belief at a later time, before a draw."""

@@ -26,7 +26,7 @@ from typing import Any
 from whereish.device.charges import Charges
 from whereish.device.ledger_file import PERIODS, LedgerTransaction, Run, Terms
 from whereish.device.ledger_key import RECOVERY, LedgerKey
-from whereish.device.run_steps import Plan, Spent, Stay
+from whereish.device.run_steps import Plan, Spent, Stay, spent_per_stay
 from whereish.errors import BudgetError, FormatError, InputError, described
 from whereish.places import as_number
 from whereish.units import utc
@@ -196,9 +196,9 @@ class Ledger:
                 stay = stay.after(made.place, Fraction(repr(cost)))
                 # The cost is on disk, in both files, before the report is returned.
                 ledger.commit(period, cost, run=(run, Run(made.public, stay.text())))
-            left = charges.left(period)
+            spent = charges.budget - charges.left(period)
             return Spent(
-                cost, float(charges.budget - left), self.budget, float(stay.largest),
+                cost, float(spent), self.budget, float(_per_stay(ledger, spent)),
                 (period + 1) * self.period_s,
             )  # fmt: skip
 
@@ -209,16 +209,28 @@ class Ledger:
             return float(ledger.charges.budget - ledger.charges.left(period))
 
     def spent_per_stay(self, now: float) -> float | None:
-        """Return the most epsilon that one stay has cost in this period, of trackers' reports.
+        """Return the most epsilon that the reports of one stay can have cost in this period.
 
-        The stays of several runs are added up: they may be the same one. None without a run.
+        All reports in the ledger count: see `whereish.device.run_steps.spent_per_stay`. None
+        without a tracker's run.
         """
         with self._open() as ledger:
-            ledger.move_to(ledger.charges.at(_time(now)))
-            if not ledger.runs:
-                return None
-            stays = (Stay.read(run.stay).largest for run in ledger.runs.values())
-            return float(sum(stays, Fraction(0)))
+            ledger.move_to(period := ledger.charges.at(_time(now)))
+            spent = ledger.charges.budget - ledger.charges.left(period)
+            return float(_per_stay(ledger, spent)) if ledger.runs else None
+
+    def spent_per_sticky_stay(self, mechanism: str, cost: float, now: float) -> float:
+        """Return the same for the sticky reports of a mechanism.
+
+        A place is drawn once in a period, however long and often somebody stays there. If anything
+        else is charged to the period, all of it may have been for the same stay.
+        """
+        price = Fraction(repr(as_number("cost", cost)))
+        with self._open() as ledger:
+            ledger.move_to(period := ledger.charges.at(_time(now)))
+            spent = ledger.charges.budget - ledger.charges.left(period)
+            draws = sum(name == mechanism for name, _ in ledger.sticky)
+            return float(min(spent, price) if spent == draws * price else spent)
 
     def left(self, now: float, cost: float | None = None) -> tuple[float, int | None, float]:
         """Return the rest of the budget in the period of this time.
@@ -348,6 +360,10 @@ def _exact(name: str, value: float | Fraction) -> Fraction:
             raise InputError(f"{name} must be a number, got one that is too large") from None
         return value
     return Fraction(repr(as_number(name, value)))
+
+
+def _per_stay(ledger: LedgerTransaction, spent: Fraction) -> Fraction:
+    return spent_per_stay((Stay.read(run.stay) for run in ledger.runs.values()), spent)
 
 
 def _time(now: Any) -> float:

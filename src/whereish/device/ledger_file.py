@@ -111,6 +111,7 @@ class LedgerTransaction:
         if self.charges.current is None or period > self.charges.current:
             # The reports of an earlier period are deleted: they say where somebody was.
             self.sticky = {}
+        if period != self.charges.current:
             self.runs = {name: Run(run.public) for name, run in self.runs.items()}
         self.charges.move_to(period)
 

@@ -3,10 +3,15 @@
 One unit is 2^-40 of a draw. A draw costs 2^40 units, a test its share rounded up, and the budget is
 rounded down. So a budget of k draws is exactly k draws, and no sum of costs within the budget in
 units is above the budget in epsilon.
+
+If the draws of a period have different epsilons, one unit is the largest amount of which all of
+them are multiples: epsilons are decimal numbers. So all their sums are exact.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,6 +23,7 @@ from whereish.places import Array
 
 _DRAW = 1 << 40
 _MOST = 1 << 62
+_UNLIMITED = 10**6  # draws of a period for which there is room without a limit
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,8 @@ class PeopleBudgets:
 
     Parameters
     ----------
-    epsilon, test
-        The cost of a draw and of a test.
+    epsilons, test
+        The cost of the first draw of a period, of the second one and so on; and of a test.
     budget
         Epsilon of each person and period; None without a limit.
     period_s
@@ -81,19 +87,31 @@ class PeopleBudgets:
     """
 
     def __init__(
-        self, epsilon: float, test: float, budget: Fraction | None, period_s: float, exceed: bool
+        self,
+        epsilons: Sequence[float],
+        test: float,
+        budget: Fraction | None,
+        period_s: float,
+        exceed: bool,
     ) -> None:
-        draw = Fraction(repr(float(epsilon)))
-        self.draw = draw
-        self.test_units = -((-Fraction(repr(float(test))) * _DRAW) // draw)  # rounded up
+        draws = [Fraction(repr(float(epsilon))) for epsilon in epsilons]
+        self.unit = draws[0] / _DRAW if len(draws) == 1 else _common_unit(draws)
+        self.test_units = math.ceil(Fraction(repr(float(test))) / self.unit)
         self.budget, self.period_s, self.exceed = budget, period_s, exceed
-        self.limit = _MOST if budget is None else int(budget * _DRAW // draw)
-        if self.limit > _MOST:
+        self.limit = _MOST if budget is None else int(budget // self.unit)
+        if self.limit > _MOST and len(draws) == 1:
             raise InputError("budget must be at most four million draws a period, got more")
+        limited = budget is not None and not exceed
+        if (self.limit if limited else max(draws) / self.unit * _UNLIMITED) > _MOST:
+            raise InputError(
+                "the epsilons of the draws must have fewer digits, so that their sums are exact: "
+                "round them to 6 decimals"
+            )
+        self._draw_units = np.array([int(draw / self.unit) for draw in draws], np.int64)
         self.count = 0
         nothing = np.zeros(0, dtype=np.int64)
-        self._period, self._used, self._total, self._stay, self._place = (nothing,) * 5
-        self._last = np.zeros(0)
+        self._period, self._used, self._stay, self._place = (nothing,) * 4
+        self._last, self._total = np.zeros(0), np.zeros(0)
         self._most = self._most_stay = self._over = self._periods = self._tests = self._draws = 0
         self._finished = 0  # units of all periods
 
@@ -104,9 +122,10 @@ class PeopleBudgets:
         if new > 0:
             size = max(new, len(self._used))
             zeros, unknown = np.zeros(size, np.int64), np.full(size, NOTHING, np.int64)
-            self._used, self._total, self._stay = (
-                np.concatenate([kept, zeros]) for kept in (self._used, self._total, self._stay)
+            self._used, self._stay = (
+                np.concatenate([kept, zeros]) for kept in (self._used, self._stay)
             )
+            self._total = np.concatenate([self._total, np.zeros(size)])
             self._place = np.concatenate([self._place, unknown])
             self._period = np.concatenate([self._period, np.full(size, -_MOST)])
             self._last = np.concatenate([self._last, np.full(size, -np.inf)])
@@ -132,18 +151,25 @@ class PeopleBudgets:
         self._place[begun] = NOTHING
         return new
 
-    def covered(self, who: Whole, tested: Flags) -> Flags:
-        """Return whose budget covers a draw, behind a test or not."""
+    def covered(self, who: Whole, tested: Flags, levels: Whole) -> Flags:
+        """Return whose budget covers a draw of these numbers, behind a test or not."""
         if self.exceed:
             return np.ones(len(who), dtype=bool)
-        reserve = _DRAW + np.where(tested, self.test_units, 0)
+        reserve = self._draw_units[levels] + np.where(tested, self.test_units, 0)
         return np.asarray(self._used[who] + reserve <= self.limit)
 
-    def charge(self, who: Whole, tested: Flags, fresh: Flags, place: Whole) -> None:
-        """Charge tests and draws of different people at their true places."""
+    def charge(self, who: Whole, tested: Flags, fresh: Flags, place: Whole, levels: Whole) -> None:
+        """Charge tests and draws of different people at their true places.
+
+        Parameters
+        ----------
+        levels
+            Which of the epsilons each draw has.
+        """
         if len(who) == 0:
             return
-        cost = np.where(fresh, _DRAW, 0) + np.where(tested, self.test_units, 0)
+        drawn = np.where(fresh, self._draw_units[levels], 0)
+        cost = drawn + np.where(tested, self.test_units, 0)
         before = self._used[who]
         now = before + cost
         self._used[who] = now
@@ -173,7 +199,7 @@ class PeopleBudgets:
             most_spent=self._epsilon(self._most),
             mean_spent=self._epsilon(self._finished) / max(self._periods, 1),
             most_spent_per_stay=self._epsilon(self._most_stay),
-            most_spent_by_person=self._epsilon(int(self._total.max(initial=0))),
+            most_spent_by_person=float(self._total.max(initial=0) * float(self.unit)),
             over_budget=self._over,
             published=published,
             left_out=left_out,
@@ -181,4 +207,14 @@ class PeopleBudgets:
         )
 
     def _epsilon(self, units: int) -> float:
-        return float(Fraction(units, _DRAW) * self.draw)
+        return float(units * self.unit)
+
+
+def _common_unit(epsilons: Sequence[Fraction]) -> Fraction:
+    """Return the largest number of which all are multiples.
+
+    >>> _common_unit([Fraction("1.07"), Fraction("0.5")])
+    Fraction(1, 100)
+    """
+    below = math.lcm(*(one.denominator for one in epsilons))
+    return Fraction(math.gcd(*(int(one * below) for one in epsilons)), below)

@@ -105,7 +105,7 @@ class Reporter:
         self,
         mechanism: DeviceMechanism,
         ledger: str | Path,
-        budget: float | None = None,
+        budget: float | Fraction | None = None,
         period: str | None = None,
         *,
         new_places: int | None = None,
@@ -122,16 +122,10 @@ class Reporter:
         unit = mechanism.epsilon_unit
         if isinstance(mechanism, Everywhere):
             check_no_policy(outside)
-            content = mechanism.identity()
-        else:
-            if isinstance(mechanism, MechanismByTime):
-                content = mechanism.identity()
-            else:
-                content = mechanism.counts.tobytes() + mechanism.inputs.xy.tobytes()
-            if not mechanism.is_per_km and mechanism.privacy_metric is not None:
-                unit += " " + hashlib.sha256(mechanism.privacy_metric.tobytes()).hexdigest()[:16]
+        elif not mechanism.is_per_km and mechanism.privacy_metric is not None:
+            unit += " " + hashlib.sha256(mechanism.privacy_metric.tobytes()).hexdigest()[:16]
         self.ledger = Ledger(ledger, _budget(budget, new_places, mechanism.epsilon), period, unit)
-        self.digest = hashlib.sha256(content).hexdigest()
+        self.digest = digest_of(mechanism)
 
     def report(self, at: Any) -> Report:
         """Return the report of one place or point; see `Mechanism.sample` for `at`.
@@ -173,6 +167,15 @@ class Reporter:
         return place, place
 
 
+def digest_of(mechanism: DeviceMechanism) -> str:
+    """Return what a ledger knows a mechanism by."""
+    if isinstance(mechanism, Everywhere | MechanismByTime):
+        content = mechanism.identity()
+    else:
+        content = mechanism.counts.tobytes() + mechanism.inputs.xy.tobytes()
+    return hashlib.sha256(content).hexdigest()
+
+
 def square_of(point: Array) -> int:
     """Return the number of the square of 100 m that a point is in, (1, 2) km."""
     return int(squares_of(point)[0])
@@ -194,7 +197,7 @@ def check_no_policy(outside: str) -> None:
 
 
 def _budget(
-    budget: float | None, new_places: int | None, epsilon: float
+    budget: float | Fraction | None, new_places: int | None, epsilon: float
 ) -> float | Fraction | None:
     """Return the budget of a period; for a number of new places, exactly so many epsilons."""
     if new_places is None:

@@ -7,7 +7,7 @@ All that is kept between two batches is one line of numbers for each person.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from whereish.device.budget_manager import BudgetManager
-from whereish.device.drawing import draw_at
+from whereish.device.draw_schedule import budget_of
+from whereish.device.drawing import DeviceMechanism, draw_at
 from whereish.device.filtering import Movement
 from whereish.device.ledger_file import PERIODS
 from whereish.device.people_budgets import PeopleBudgets, Totals
@@ -27,7 +28,7 @@ from whereish.device.table_times import check_times, seconds_of
 from whereish.errors import InputError, described
 from whereish.everywhere import Everywhere
 from whereish.everywhere.mechanism import points_of
-from whereish.places import Array, as_number, as_whole
+from whereish.places import Array, as_number
 from whereish.release import snap
 
 
@@ -46,7 +47,7 @@ class OverTime:
         "hour", "day" or "week", in UTC.
     rate
         Seconds between two draws, or two tests.
-    model, manager
+    model, manager, later
         See `whereish.Tracker`.
     exceed
         Publish the rows beyond the budget too. Otherwise they are left out.
@@ -60,6 +61,7 @@ class OverTime:
     model: Movement | None = None
     manager: BudgetManager | None = None
     exceed: bool = False
+    later: tuple[DeviceMechanism, ...] = ()
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -79,11 +81,13 @@ class OverTime:
             )
         if self.policy == "sticky" and self.rate is not None:
             raise InputError("sticky reports take no rate, and one was given")
+        if self.policy == "sticky" and self.later:
+            raise InputError("sticky reports take no later mechanisms, and some were given")
 
-    def epsilon_budget(self, epsilon: float) -> Fraction | None:
+    def epsilon_budget(self, epsilons: Sequence[float]) -> Fraction | None:
         """Return the budget of a period in epsilon, exactly; None without a limit."""
         if self.new_places is not None:
-            return as_whole("new_places", self.new_places, 1) * Fraction(repr(float(epsilon)))
+            return budget_of(epsilons, self.new_places)
         if self.budget is None:
             return None
         return Fraction(repr(float(as_number("budget", self.budget))))
@@ -106,14 +110,16 @@ class TraceObfuscator(RowObfuscator):
         self._people: dict[Any, int] = {}
         self._runs, self._trace_policy = Runs(), None
         test = 0.0
+        epsilons: tuple[float, ...] = (float(epsilon),)
         if asked.policy != "sticky":
             self._trace_policy = TracePolicy(
                 asked.policy, self.mechanism, manager=asked.manager, rate_s=asked.rate,
-                model=asked.model,
+                model=asked.model, later=asked.later, period_s=PERIODS[asked.period],
             )  # fmt: skip
             test = self._trace_policy.prices.test
+            epsilons = self._trace_policy.schedule.epsilons
         self._budgets = PeopleBudgets(
-            epsilon, test, asked.epsilon_budget(epsilon), PERIODS[asked.period], asked.exceed
+            epsilons, test, asked.epsilon_budget(epsilons), PERIODS[asked.period], asked.exceed
         )
         self._sticky: dict[int, dict[int, int]] = {}
 
@@ -200,14 +206,17 @@ class TraceObfuscator(RowObfuscator):
         outputs = np.full(len(who), NOTHING, dtype=np.int64)
         self._budgets.advance(who, times)
         due, tested = policy.due(self._runs, who, times), policy.tested(self._runs, who)
-        covered = due & self._budgets.covered(who, tested)
+        levels = policy.levels(self._runs, who, times)
+        covered = due & self._budgets.covered(who, tested, levels)
         rest = ~due
         if rest.any():
             outputs[rest] = policy.repeated(self._runs, who[rest], times[rest])
         if covered.any():
             taken = policy.take(self._runs, who[covered], located.at[covered], times[covered])
             outputs[covered] = taken.outputs
-            self._budgets.charge(who[covered], tested[covered], taken.fresh, located.place[covered])
+            self._budgets.charge(
+                who[covered], tested[covered], taken.fresh, located.place[covered], levels[covered]
+            )
         return outputs
 
     def _sticky_reports(self, who: Whole, located: _Located, times: Array) -> Whole:
@@ -227,13 +236,15 @@ class TraceObfuscator(RowObfuscator):
             found = np.array(known, dtype=np.int64)
             new = found == NOTHING
             untested = np.zeros(len(rows), dtype=bool)
-            new &= self._budgets.covered(people, untested)
+            first = np.zeros(len(rows), dtype=np.int64)
+            new &= self._budgets.covered(people, untested, first)
             found[new] = drawn[rows[new]]
             for k in np.flatnonzero(new).tolist():
                 self._sticky[int(people[k])][places[k]] = int(found[k])
             self._budgets.charge(
-                people[new], untested[new], np.ones(int(new.sum()), bool), located.place[rows[new]]
-            )
+                people[new], untested[new], np.ones(int(new.sum()), bool), located.place[rows[new]],
+                first[new],
+            )  # fmt: skip
             outputs[rows] = found
         return outputs
 

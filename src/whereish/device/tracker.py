@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time as _clock
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from whereish.device.budget_manager import BudgetManager
 from whereish.device.drawing import DeviceMechanism
 from whereish.device.filtering import Movement
 from whereish.device.policies import POLICIES, Runs, TracePolicy
-from whereish.device.reporter import Reporter
+from whereish.device.reporter import Reporter, digest_of
 from whereish.device.run_steps import NOWHERE, Plan, Spent, Step
 from whereish.errors import InputError, described
 from whereish.units import utc
@@ -43,7 +44,8 @@ class TrackedReport:
         the largest distance between the two at the same time. For sticky reports this holds only
         for sequences of the same pattern (docs/theory/repeated-reports.md).
     spent_per_stay
-        The largest epsilon that the reports of one stay have cost in this period.
+        The largest epsilon that the reports of one stay can have cost in this period, those of a
+        `Reporter` or of other trackers in the same ledger included.
     period_ends
         The end of this period in UTC: ``2026-11-17T00:00:00Z``.
     """
@@ -94,6 +96,11 @@ class Tracker:
         A movement model, see `whereish.profiles.movement`.
     manager
         The `BudgetManager` of the tests: by default the constants of the authors.
+    later
+        Tapered draws, for "filtered" and "sporadic": the mechanisms of the second draw of a period,
+        of the third one and so on, each with its own epsilon. The last one also makes all draws
+        after it; `mechanism` makes the first. See `tapered_epsilons`. `new_places` is then the
+        number of draws whose epsilons are the budget.
     outside
         See `Reporter`.
     clock
@@ -108,6 +115,14 @@ class Tracker:
     ...     reports = [tracker.report(1, time) for time in (0, 300, 900)]
     >>> [report.cost for report in reports], reports[2].spent
     ([1.0, 0.0, 1.0], 2.0)
+    >>> less = wh.optimal(places, [0.2, 0.5, 0.3], epsilon=0.5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tracker = Tracker(
+    ...         m, folder + "/ledger", policy="sporadic", rate=600, new_places=3, later=[less]
+    ...     )
+    ...     reports = [tracker.report(1, time) for time in (0, 900, 1800)]
+    >>> [report.cost for report in reports], reports[2].budget
+    ([1.0, 0.5, 0.5], 2.0)
     """
 
     def __init__(
@@ -122,6 +137,7 @@ class Tracker:
         rate: float | None = None,
         model: Movement | None = None,
         manager: BudgetManager | None = None,
+        later: Sequence[DeviceMechanism] = (),
         outside: str = "error",
         clock: Callable[[], float] = _clock.time,
     ) -> None:
@@ -132,11 +148,19 @@ class Tracker:
         self.clock = clock
         self._policy = None
         if policy != "sticky":
-            self._policy = TracePolicy(policy, mechanism, manager=manager, rate_s=rate, model=model)
-        elif any(given is not None for given in (rate, model, manager)):
-            raise InputError("sticky reports take no rate, model or manager, and one was given")
+            # The length of a period may be that of an old ledger: it is set below.
+            self._policy = TracePolicy(
+                policy, mechanism, manager=manager, rate_s=rate, model=model, later=later
+            )
+        elif later or any(given is not None for given in (rate, model, manager)):
+            raise InputError(
+                "sticky reports take no rate, model, manager or later mechanisms, and one was given"
+            )
+        limit: float | Fraction | None = budget
+        if later and new_places is not None and budget is None and self._policy is not None:
+            limit, new_places = self._policy.schedule.budget_of(new_places), None
         self._reporter = Reporter(
-            mechanism, ledger, budget, period, new_places=new_places, outside=outside,
+            mechanism, ledger, limit, period, new_places=new_places, outside=outside,
             clock=lambda: self._now,
         )  # fmt: skip
         self.mechanism, self.ledger, self.policy = mechanism, self._reporter.ledger, policy
@@ -144,6 +168,11 @@ class Tracker:
         if self._policy is not None:
             terms = [self._reporter.digest, policy, repr(self._policy.prices), repr(rate)]
             terms += [repr(self._policy.manager.threshold), str(self._places())]
+            if later:
+                self._policy.schedule = replace(
+                    self._policy.schedule, period_s=self.ledger.period_s
+                )
+                terms += map(digest_of, later)
             self._run = hashlib.sha256(json.dumps(terms).encode()).hexdigest()
 
     def report(self, at: Any, time: float | None = None) -> TrackedReport:
@@ -171,8 +200,8 @@ class Tracker:
 
     def _sticky(self, at: Any) -> TrackedReport:
         made = self._reporter.report(at)
-        # Within a period a place is drawn once, however long and often somebody stays there.
-        stay = min(made.spent, float(self.mechanism.epsilon or 0.0))
+        epsilon = float(self.mechanism.epsilon or 0.0)
+        stay = self.ledger.spent_per_sticky_stay(self._reporter.digest, epsilon, self._now)
         return TrackedReport(
             made.output, made.xy_km, made.latlon, made.fresh, made.cost, made.spent, made.budget,
             stay, made.period_ends,
@@ -225,7 +254,8 @@ class _TracedStep:
         if not self.policy.due(runs, _FIRST, times)[0]:
             self.output = int(self.policy.repeated(runs, _FIRST, times)[0])
             return Plan(0.0, lambda: Step(0.0, "", NOWHERE))
-        prices, tested = self.policy.prices, bool(self.policy.tested(runs, _FIRST)[0])
+        prices = self.policy.prices_at(int(self.policy.levels(runs, _FIRST, times)[0]))
+        tested = bool(self.policy.tested(runs, _FIRST)[0])
 
         def make() -> Step:
             place, true = self.locate()

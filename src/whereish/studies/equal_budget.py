@@ -60,11 +60,11 @@ def equal_budget_parts(design: EqualDesign) -> list[Part]:
 
 
 def _rows(design: EqualDesign, policy: str) -> Callable[[], list[Row]]:
-    return lambda: _city(design).rows(policy)
+    return lambda: city_of(design).rows(policy)
 
 
 @dataclass(frozen=True, eq=False)
-class _City:
+class City:
     """The walks of synthetic people, on places; and how the others move."""
 
     design: EqualDesign
@@ -75,7 +75,8 @@ class _City:
     homes: dict[str, dict[str, Array]]
 
     @classmethod
-    def of(cls, design: EqualDesign) -> _City:
+    def of(cls, design: EqualDesign) -> City:
+        """Return the people of a design."""
         city = SyntheticCity(users=design.people, days=design.days, seed=design.seed)
         paths = pl.concat([city.whole_path(number) for number in range(design.people)])
         everybody = paths.with_columns(user=pl.lit("everybody"))
@@ -167,9 +168,9 @@ class _City:
 
 
 @lru_cache(maxsize=1)
-def _city(design: EqualDesign) -> _City:
+def city_of(design: EqualDesign) -> City:
     """Return the people of a design: the same for all policies."""
-    return _City.of(design)
+    return City.of(design)
 
 
 def balanced(truth: NDArray[np.bool_], said: NDArray[np.bool_]) -> float:

@@ -14,6 +14,7 @@ from whereish.studies.equal_budget import EQUAL, EqualDesign, equal_budget_parts
 from whereish.studies.folder import check_folder, code_digest, rows_as_csv, slug, write_private
 from whereish.studies.paper import Evaluation
 from whereish.studies.runs import Row, run_parts
+from whereish.studies.tapered_places import CONSTANT, FALLING, TAPERED_PLACES, tapered_parts
 from whereish.studies.trace_charts import TRACE_CHARTS, trace_chart
 from whereish.studies.trace_people import TracePeople
 from whereish.studies.trace_report import report_markdown, report_page
@@ -55,7 +56,7 @@ def study_traces(
     """
     where = Path(folder)
     check_folder(where)
-    parts = protocol_parts(people, design) + equal_budget_parts(equal)
+    parts = protocol_parts(people, design) + equal_budget_parts(equal) + tapered_parts(equal)
     recipe = json.loads(
         json.dumps([version, code_digest(), people.recipe, asdict(design), asdict(equal)])
     )
@@ -116,6 +117,19 @@ def trace_claims(tables: dict[str, list[Row]]) -> list[Claim]:
             "much.",
             bool(np.max(ratios) <= AIM and np.max(less) <= _AS_MUCH),
             shown,
+        ))  # fmt: skip
+    devices = {row["policy"]: row for row in tables.get(TAPERED_PLACES, [])}
+    if {CONSTANT, FALLING} <= set(devices):
+        constant, falling = devices[CONSTANT], devices[FALLING]
+        found.append(Claim(
+            "On a device with certified mechanisms on places, tapered draws have a smaller error "
+            "than draws of a constant epsilon, at equal budget and coverage.",
+            bool(falling["mean_error_km"] < constant["mean_error_km"]),
+            f"{falling['mean_error_km']:.3f} against {constant['mean_error_km']:.3f} km "
+            f"({falling['mean_error_km'] / constant['mean_error_km']:.2f}), covering "
+            f"{falling['coverage']:.0%} of the reports of {falling['days']} days; spent on average "
+            f"{falling['epsilon_per_day']:.1f} against {constant['epsilon_per_day']:.1f} of "
+            f"{falling['budget_per_day']:.4g}",
         ))  # fmt: skip
     last = {row["policy"]: row for row in tables.get(EQUAL, [])}
     if {"sticky", "predictive"} <= set(last):

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from whereish.device.draw_schedule import tapered_epsilons
 from whereish.places import Array
 from whereish.studies.trace_policies import (
     INDEPENDENT,
@@ -99,10 +100,9 @@ def ranking(
 def tapered(others: Sequence[Trace], budget: float, rate_s: float, coverage: float) -> Constants:
     """Return sporadic reports whose first draws get more of the budget than later ones.
 
-    Let w_k be the share of the points that follow draw k, in the mean over other people. The noise
-    of a draw of epsilon e_k is 2 / e_k away on average. The sum of w_k 2 / e_k is smallest, for a
-    sum of the e_k that is the budget, if e_k is proportional to the root of w_k. So traces that
-    last long, which are few, are covered without taking much from all others.
+    The epsilons are those of `tapered_epsilons`, for the share of the points that follow each draw,
+    in the mean over other people. So traces that last long, which are few, are covered without
+    taking much from all others.
 
     Parameters
     ----------
@@ -116,8 +116,7 @@ def tapered(others: Sequence[Trace], budget: float, rate_s: float, coverage: flo
     """
     shares = _shares(others, rate_s)
     needed = int(np.searchsorted(np.cumsum(shares), min(coverage, shares.sum()) - 1e-9)) + 1
-    roots = np.sqrt(shares[:needed])
-    schedule = tuple((budget * roots / roots.sum()).tolist())
+    schedule = tapered_epsilons(budget, shares[:needed], decimals=None)
     return Constants(SPORADIC, schedule[0], rate_s=rate_s, schedule=schedule)
 
 

@@ -33,6 +33,9 @@ async function openFile(file) {
     if (file.size > LARGEST_FILE) throw new Error("it must be at most 500 MB to be shown here");
     bytes = new Uint8Array(await file.arrayBuffer());
     mechanism = await readMechanism(bytes, { warn: false });
+    if (mechanism.hours) {
+      throw new Error("it has a mechanism for each period of the day, and this page shows one for the whole day");
+    }
     prior = isForPoints(mechanism) ? visitsIn(bytes) : priorIn(bytes);
   } catch (wrong) {
     trouble(`${file.name} cannot be opened: ${wrong.message}. Open a file that whereish build or ` +
