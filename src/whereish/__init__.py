@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from whereish import attacks
+from whereish.choosing import ChosenLevel, TradeOff, TradeOffRow, epsilon_for, trade_off
 from whereish.day_periods import DayPeriods
 from whereish.device import (
     BudgetManager,
@@ -113,6 +114,7 @@ __all__ = [
     "Build",
     "BuildOptions",
     "BuildSpec",
+    "ChosenLevel",
     "Cohort",
     "DayPeriods",
     "Districts",
@@ -148,6 +150,8 @@ __all__ = [
     "Traces",
     "TrackedReport",
     "Tracker",
+    "TradeOff",
+    "TradeOffRow",
     "Visits",
     "WhereishError",
     "accounted_epsilon",
@@ -163,6 +167,7 @@ __all__ = [
     "count_visits",
     "discrete",
     "embedded_city",
+    "epsilon_for",
     "euclidean",
     "expected_loss",
     "exponential",
@@ -198,6 +203,7 @@ __all__ = [
     "tight_constraints",
     "tightest_epsilon",
     "tightest_epsilon_everywhere",
+    "trade_off",
     "worst_case_loss",
     "write_profile",
     "write_profiles",
