@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from typer.testing import CliRunner
 
 import checks
 import whereish as wh
@@ -16,6 +20,7 @@ from effort import examples
 from strategies import Floats, grid, profiles, skewed
 from whereish.choosing import level as level_module
 from whereish.choosing.trade_off import usual_levels
+from whereish.cli import app
 
 
 def least_loss(xy: list[list[float]], prior: list[float], epsilon: float) -> float:
@@ -164,3 +169,54 @@ def test_levels_of_a_table() -> None:
     levels = usual_levels(grid(5, 5), 7)
     assert len(levels) == 7
     assert sorted(levels) == levels
+
+
+@pytest.fixture
+def who(tmp_path: Path) -> Path:
+    path = tmp_path / "me.csv"
+    wh.write_profile(path, wh.Profile(grid(3, 3), skewed(9, 2)))
+    return path
+
+
+def run(*words: object) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_the_command_writes_the_curve_and_the_table(who: Path, tmp_path: Path) -> None:
+    curve = tmp_path / "curve.png"
+    done = run("trade-off", who, "-o", curve, "--epsilons", "0.5,1,2", "--json")
+    assert done.exit_code == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [row["epsilon"] for row in told["levels"]] == [0.5, 1.0, 2.0]
+    assert told["chosen"] is None
+    assert curve.read_bytes().startswith(b"\x89PNG")
+    assert curve.stat().st_mode & 0o077 == 0
+    assert "best guess off" in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--loss", "--adversary-error"])
+def test_the_command_finds_the_epsilon(who: Path, tmp_path: Path, flag: str) -> None:
+    done = run("trade-off", who, flag, "100m", "--json")
+    assert done.exit_code == 0, done.stderr
+    chosen = json.loads(done.stdout)["chosen"]
+    assert chosen["reached"] == pytest.approx(0.1, rel=1e-3)
+    assert f"--epsilon {chosen['epsilon']:.6g}" in done.stderr
+    marked = run("trade-off", who, flag, "100m", "-o", tmp_path / "curve.svg", "--points", 3)
+    assert marked.exit_code == 0, marked.stderr
+    assert (tmp_path / "curve.svg").is_file()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--loss", "100m", "--adversary-error", "100m"), "give one target"),
+        (("--loss", "0.5"), "loss must be a length with its unit"),
+        (("--loss", "900km"), "best constant report"),
+        (("--epsilons", "1,x"), "epsilons must be numbers"),
+        (("-o", "curve.txt"), "must end in .png"),
+    ],
+)
+def test_the_command_refuses(who: Path, flags: tuple[str, ...], words: str) -> None:
+    done = run("trade-off", who, *flags)
+    assert done.exit_code == 2
+    assert words in done.stderr

@@ -75,6 +75,7 @@ from whereish.places import (
     graph_metric,
     square_grid,
 )
+from whereish.plotting import plot_trade_off
 from whereish.profiles import (
     Cohort,
     Districts,
@@ -192,6 +193,7 @@ __all__ = [
     "planar_laplace_everywhere",
     "planar_laplace_for_loss",
     "planar_laplace_noise",
+    "plot_trade_off",
     "quality_loss",
     "quality_loss_by_time",
     "radius_to_ask",

@@ -37,18 +37,24 @@ from whereish.cli.sign import sign
 from whereish.cli.spanner import spanner
 from whereish.cli.study import study_app
 from whereish.cli.synthetic_city import synthetic_city
+from whereish.cli.trade_off import trade_off
 
 Entry = Callable[..., Any] | typer.Typer  # a command, or a group of commands
 # A new command is one file and one entry here.
 COMMANDS: dict[str, dict[str, Entry]] = {
-    "Start here": {"demo": demo},
-    "Make a profile": {
+    "Start here": {
+        "demo": demo,
         "profile": profile,
         "synthetic-city": synthetic_city,
         "map": map_,
         "clear-cache": clear_cache,
     },
-    "Build mechanisms": {"build": build, "batch": batch, "sign": sign},
+    "Build mechanisms": {
+        "trade-off": trade_off,
+        "build": build,
+        "batch": batch,
+        "sign": sign,
+    },
     "Judge a mechanism": {
         "measure": measure,
         "compare": compare,
@@ -113,7 +119,7 @@ def _root(
         False, "Print the version.", None, None, "--version", is_eager=True, callback=_version
     ),
 ) -> None:
-    """Tell services where-ish you are, with a proof. COMMAND --help explains a command."""
+    """Tell services where-ish you are, with a proof. COMMAND --help explains it."""
 
 
 def main() -> None:

@@ -9,8 +9,9 @@ from whereish.plotting.pictures import (
     draw_profile,
     picture_kind,
 )
+from whereish.plotting.trade_off import plot_trade_off
 
 __all__ = [
     "KINDS", "draw_comparison", "draw_everywhere", "draw_exposure", "draw_mechanism",
-    "draw_profile", "picture_kind",
+    "draw_profile", "picture_kind", "plot_trade_off",
 ]  # fmt: skip
