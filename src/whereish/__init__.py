@@ -23,6 +23,13 @@ from whereish.errors import (
     SolveError,
     WhereishError,
 )
+from whereish.estimation import (
+    MapEstimate,
+    TransitionEstimate,
+    estimate,
+    estimate_transitions,
+    expected_map_error,
+)
 from whereish.everywhere import (
     EverywhereMechanism,
     PlanarLaplaceEverywhere,
@@ -126,6 +133,7 @@ __all__ = [
     "H3Cells",
     "InputError",
     "LocalPlane",
+    "MapEstimate",
     "Mechanism",
     "MechanismByTime",
     "MovementModel",
@@ -153,6 +161,7 @@ __all__ = [
     "Tracker",
     "TradeOff",
     "TradeOffRow",
+    "TransitionEstimate",
     "Visits",
     "WhereishError",
     "accounted_epsilon",
@@ -169,8 +178,11 @@ __all__ = [
     "discrete",
     "embedded_city",
     "epsilon_for",
+    "estimate",
+    "estimate_transitions",
     "euclidean",
     "expected_loss",
+    "expected_map_error",
     "exponential",
     "geodesic",
     "graph_metric",
