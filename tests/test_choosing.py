@@ -39,7 +39,7 @@ def least_loss(xy: list[list[float]], prior: list[float], epsilon: float) -> flo
     sums = [[1.0 if k // n == x else 0.0 for k in range(n * n)] for x in range(n)]
     found = linprog(cost, rows, [0.0] * len(rows), sums, [1.0] * n, (0, 1), method="highs")
     assume(found.status == 0)
-    return float(found.fun)
+    return float(found.fun or 0.0)
 
 
 def best_guess_error(

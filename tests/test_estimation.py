@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import whereish as wh
 from effort import examples
 from strategies import Floats, grid, priors, skewed, stochastic
+from whereish.cli import app
 from whereish.estimation.errors import confused_groups
 from whereish.solvers.mixture import maximise, newton, squarem
 
@@ -22,7 +26,9 @@ def likelihood(matrix: Any, shares: Any, weights: Any) -> float:
     total = 0.0
     for z, share in enumerate(shares):
         if share > 0:
-            total += share * math.log(sum(p * row[z] for p, row in zip(weights, matrix)))
+            total += share * math.log(
+                sum(p * row[z] for p, row in zip(weights, matrix, strict=True))
+            )
     return total
 
 
@@ -194,7 +200,7 @@ def test_mechanisms_that_do_not_fit_are_refused() -> None:
         wh.estimate([some, some], [0, 0, 0])
     with pytest.raises(wh.InputError, match="must be a Mechanism"):
         wh.estimate(np.eye(2), [0])  # type: ignore[arg-type]
-    never = wh.Mechanism([[1.0, 0.0], [1.0, 0.0]], grid(2, 1), grid(2, 1))
+    never = wh.Mechanism(np.array([[1.0, 0.0], [1.0, 0.0]]), grid(2, 1), grid(2, 1))
     with pytest.raises(wh.InputError, match="never reports"):
         wh.estimate(never, [0, 1])
 
@@ -235,3 +241,77 @@ def test_the_map_error_is_the_same_for_everybody() -> None:
     assert error == wh.expected_map_error(tight, prior)
     assert error < wh.expected_map_error(best, prior)
     assert error > wh.expected_map_error(tight, prior, reports=1_000_000)
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A mechanism, and the table that `obfuscate` wrote with it: two days, a row without point."""
+    folder = tmp_path_factory.mktemp("reports")
+    mechanism = wh.tight_constraints(wh.embedded_city().places, 3.0)
+    wh.save_mechanism(folder / "k.whereish", mechanism)
+    latlon = mechanism.inputs.latlon
+    assert latlon is not None
+    lines = ["user,time,lat,lon", "z,2024-01-01T08:00:00,,"]
+    for k in range(300):
+        lat, lon = latlon[k % 7]
+        lines.append(f"u{k % 20},2024-01-0{1 + k % 2}T08:00:00,{lat},{lon}")
+    (folder / "points.csv").write_text("\n".join(lines) + "\n")
+    wh.obfuscate_table(
+        mechanism, folder / "points.csv", folder / "safe.csv", user="user", time="time"
+    )
+    return folder / "k.whereish", folder / "safe.csv"
+
+
+def run(*words: object) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_the_command_reads_what_obfuscate_wrote(
+    collected: tuple[Path, Path], tmp_path: Path
+) -> None:
+    output, picture = tmp_path / "map.csv", tmp_path / "map.png"
+    done = run("estimate", *collected, "-o", output, "--picture", picture, "--json")
+    assert done.exit_code == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["reports"], told["blank"], told["rank"]) == (300, 1, 48)
+    assert told["gap"] <= 1e-6
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    who = wh.read_profile(output)  # the table is a profile
+    assert len(who.places) == 48
+    assert who.prior.sum() == pytest.approx(1)
+    heading = output.read_text().splitlines()[0]
+    assert heading == "lat,lon,prior,width_km,height_km,standard_error,low_95,high_95"
+    once = run("estimate", *collected, "-o", output, "--user", "user", "--time", "time", "--json")
+    assert once.exit_code == 0, once.stderr
+    facts = json.loads(once.stdout)
+    assert facts["reports"] + facts["repeated"] == 300
+    assert facts["repeated"] > 0
+    assert "48." not in done.stderr + once.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("-o", "map.txt"), "output must be a .csv file"),
+        (("-o", "map.csv", "--time", "time"), "--time must go with --user"),
+        (("-o", "map.csv", "--user", "nobody"), "must have the columns"),
+        (("-o", "map.csv", "--columns", "lat"), "columns must be two names"),
+    ],
+)
+def test_the_command_refuses(
+    collected: tuple[Path, Path], tmp_path: Path, flags: tuple[str, ...], words: str
+) -> None:
+    flags = tuple(str(tmp_path / one) if one.startswith("map.") else one for one in flags)
+    done = run("estimate", *collected, *flags)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_refuses_other_reports(collected: tuple[Path, Path], tmp_path: Path) -> None:
+    other = tmp_path / "raw.csv"
+    other.write_text("lat,lon\n48.8601234,2.3401234\n")
+    done = run("estimate", collected[0], other, "-o", tmp_path / "map.csv")
+    assert done.exit_code == 2
+    assert "1 of 1 points are not" in done.stderr
+    assert "48.86" not in done.stderr

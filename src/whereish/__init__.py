@@ -59,6 +59,7 @@ from whereish.mechanisms import (
     Mechanism,
     MechanismByTime,
     Plan,
+    blahut_arimoto,
     closed_form,
     exponential,
     how_far,
@@ -82,7 +83,6 @@ from whereish.places import (
     graph_metric,
     square_grid,
 )
-from whereish.plotting import plot_trade_off
 from whereish.profiles import (
     Cohort,
     Districts,
@@ -112,6 +112,7 @@ from whereish.release import Reports
 from whereish.traces import Funnel, Traces, open_traces
 
 if TYPE_CHECKING:
+    from whereish.plotting import plot_trade_off
     from whereish.spec import BuildOptions, BuildSpec
 
 __version__ = "0.1.0"
@@ -169,6 +170,7 @@ __all__ = [
     "attacks",
     "audit_file",
     "best_remap",
+    "blahut_arimoto",
     "blur_prior",
     "certify",
     "closed_form",
@@ -225,7 +227,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs pydantic when it is first used: importing Whereish stays light."""
+    """Import what needs pydantic or shapely when first used: importing Whereish stays light."""
+    if name == "plot_trade_off":
+        from whereish import plotting
+
+        return plotting.plot_trade_off
     if name in ("BuildOptions", "BuildSpec"):
         from whereish import spec
 

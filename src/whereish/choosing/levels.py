@@ -100,7 +100,7 @@ def person_of(
     if isinstance(places, Profile):
         if prior is not None:
             raise InputError("prior must be left out with a profile, which has one")
-        places, prior = places.places, places.prior
+        prior, places = places.prior, places.places
     if prior is None:
         raise InputError("prior must be given, got None")
     setting = setting_of(places, 1.0, dilation, privacy_metric, quality_metric, outputs)

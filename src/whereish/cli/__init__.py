@@ -23,6 +23,7 @@ from whereish.cli.clear_cache import clear_cache
 from whereish.cli.compare import compare
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
+from whereish.cli.estimate import estimate
 from whereish.cli.ledger import ledger_app
 from whereish.cli.map import map_
 from whereish.cli.measure import measure
@@ -65,7 +66,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
     },
     "Hide a location": {"report": report, "obfuscate": obfuscate, "ledger": ledger_app},
     "Run a service": {"serve": serve, "keys": keys_app},
-    "Reproduce and study": {"reproduce": reproduce, "study": study_app},
+    "Reproduce and study": {"estimate": estimate, "reproduce": reproduce, "study": study_app},
 }
 # Names of earlier versions, of commands and options: they still work, and help does not show them.
 OLD_NAMES = {

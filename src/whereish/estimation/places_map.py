@@ -160,8 +160,9 @@ def from_counts(
     found = maximise(matrix, counts / total, min(gap, max(0.01 / total, 1e-10)))
     if found.gap > gap:
         found = maximise(matrix, counts / total, gap)
-    errors = low = np.full(n, np.nan)
-    rank, confused, high, warnings = n, (), errors, list[str]()
+    errors, low, high = np.full(n, np.nan), np.zeros(n), np.ones(n)
+    confused: tuple[tuple[int, ...], ...] = ()
+    rank, warnings = n, list[str]()
     if n <= NEWTON_UP_TO:
         each = [np.full(len(g.counts), float(g.counts.sum())) for g in groups]
         around = spread(matrix, np.concatenate(each), found.weights, total)
@@ -169,7 +170,6 @@ def from_counts(
         rank, confused = confused_groups(matrix)
         warnings = _warnings(rank, confused, errors, n)
     else:
-        low, high = np.zeros(n), np.ones(n)
         warnings.append(f"there are no standard errors for more than {NEWTON_UP_TO:,} places")
     if found.gap > gap:
         warnings.append(f"the search ended at a gap of {found.gap:.1e}, above {gap:.1e}")
@@ -207,13 +207,13 @@ def _numbers(places: Sequence[int]) -> str:
 
 
 def _listed(mechanisms: Channel | Sequence[Channel]) -> list[Channel]:
-    several = [mechanisms] if hasattr(mechanisms, "matrix") else mechanisms
-    if not isinstance(several, list | tuple) or not several:
-        several = [mechanisms]  # `checked` says what is needed
+    several: list[Any] = [mechanisms]
+    if isinstance(mechanisms, list | tuple) and mechanisms:
+        several = list(mechanisms)
     for one in several:
         if not checked(one).inputs.same_as(several[0].inputs):
             raise InputError("mechanisms must have the same inputs in the same order")
-    return list(several)
+    return several
 
 
 def _each(name: str, values: Any, count: int) -> list[Any]:

@@ -62,7 +62,9 @@ class TransitionEstimate(Immutable):
     def matrix(self) -> Array:
         """(n, n) the probability of y after x; a row of a place that is never left is NaN."""
         sums = self.joint.sum(axis=1, keepdims=True)
-        return np.divide(self.joint, sums, out=np.full_like(self.joint, np.nan), where=sums > 0)
+        rows = np.full(self.joint.shape, np.nan)
+        np.divide(self.joint, sums, out=rows, where=sums > 0)
+        return rows
 
 
 def estimate_transitions(
@@ -105,7 +107,7 @@ def estimate_transitions(
     np.add.at(shares, (first, second), 1 / len(first))
     limit = as_number("gap", gap)
     if n * n <= NEWTON_UP_TO:
-        found = maximise(np.kron(kernel, kernel), shares.ravel(), limit)
+        found = maximise(np.kron(kernel, kernel).astype(np.float64), shares.ravel(), limit)
     else:
 
         def gradient(flat: Array) -> Array:

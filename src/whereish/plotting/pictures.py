@@ -44,7 +44,7 @@ def draw_profile(
     background: MapFile | None = None,
 ) -> None:
     """Draw the prior and, if there is one, a spanner beside it; a map file under both."""
-    figure, axes = _panels(profile, 1 if spanner is None else 2, path, background)
+    figure, axes = panels_of(profile, 1 if spanner is None else 2, path, background)
     for axis in axes:
         draw_ground(axis, background, profile.places.plane)
     _draw_prior(axes[0], profile, background is not None)
@@ -78,7 +78,7 @@ def draw_mechanism(
     if not 0 <= chosen < count:
         raise InputError(f"place must be from 0 to {count - 1}, got {chosen}")
     panels = 1 + (spanner is not None) + prior_known
-    figure, axes = _panels(profile, panels, path, background)
+    figure, axes = panels_of(profile, panels, path, background)
     for axis in axes:
         draw_ground(axis, background, profile.places.plane)
     if prior_known:
@@ -109,7 +109,7 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
 
 
 def _draw_prior(axis: Any, profile: Profile, see_through: bool) -> None:
-    _draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability", see_through)
+    draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability", see_through)
     titled(axis, "Where the person is: the prior")
 
 
@@ -140,7 +140,7 @@ def _draw_reports(
 ) -> None:
     reports = mechanism.matrix[place]
     outputs = Profile(mechanism.outputs, reports, backdrop=profile.backdrop)
-    _draw_values(axis, outputs, reports, _REPORT_MAP, "chance of this report", see_through)
+    draw_values(axis, outputs, reports, _REPORT_MAP, "chance of this report", see_through)
     x, y = mechanism.inputs.xy[place]
     axis.scatter([x], [y], s=190, marker="*", color=_ACCENT, edgecolor="white", zorder=6)
     title = f"Where the starred place (number {place}) is reported to"
@@ -150,10 +150,19 @@ def _draw_reports(
     titled(axis, title)
 
 
-def _draw_values(
-    axis: Any, profile: Profile, values: Array, colours: str, label: str, see_through: bool
+def draw_values(
+    axis: Any,
+    profile: Profile,
+    values: Array,
+    colours: str,
+    label: str,
+    see_through: bool,
+    top: float | None = None,
 ) -> None:
-    """Colour the cells, regions or discs of places by value; over a map, small values are clear."""
+    """Colour the cells, regions or discs of places by value; over a map, small values are clear.
+
+    The darkest colour is that of the largest value, or of ``top``.
+    """
     import matplotlib as mpl
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import PathPatch, Rectangle
@@ -161,7 +170,7 @@ def _draw_values(
 
     _backdrop(axis, profile)
     places = profile.places
-    top = float(values.max())
+    top = float(values.max()) if top is None else top
     scale = mpl.colors.PowerNorm(0.5, 0.0, top)
     patches: list[Any] = []
     colour_of: list[float] = []
@@ -247,9 +256,10 @@ def _frame(profile: Profile, wide: bool) -> tuple[Array, Array]:
     return low - room, high + room
 
 
-def _panels(
+def panels_of(
     profile: Profile, panels: int, path: str | Path, background: MapFile | None
 ) -> tuple[Any, list[Any]]:
+    """Return a figure with panels side by side that show the area of a profile."""
     return panels_between(*_frame(profile, background is not None), panels, path)
 
 

@@ -162,7 +162,7 @@ def newton(columns: Array, q: Array, gap: float, most: int) -> Mixture:
 def _step(
     system: Array, g: Array, p: Array, s: Array, centre: float, corrector: Array | float
 ) -> tuple[Array, Array]:
-    dp = np.linalg.solve(system, g - 1 + (centre - corrector) / p)
+    dp: Array = np.linalg.solve(system, g - 1 + (centre - corrector) / p).astype(np.float64)
     return dp, (centre - corrector - p * s - s * dp) / p
 
 
