@@ -220,3 +220,20 @@ def test_the_command_refuses(who: Path, flags: tuple[str, ...], words: str) -> N
     done = run("trade-off", who, *flags)
     assert done.exit_code == 2
     assert words in done.stderr
+
+
+def test_the_page_about_levels_has_the_rows_of_the_guide() -> None:
+    root = Path(__file__).resolve().parent.parent
+    guide = (root / "docs" / "guides" / "which-epsilon.md").read_text()
+    page = (root / "src" / "whereish" / "service" / "page" / "which-epsilon.html").read_text()
+    rows = [line for line in guide.splitlines() if line.startswith("|") and line.count("|") == 7]
+    assert len(rows) == 9
+    for row in rows[2:]:
+        _, within, off, right, _, after = (cell.strip() for cell in row.strip("|").split("|"))
+        cells = "".join(f"<td>{cell}</td>" for cell in (within, off, right, after))
+        assert f"<tr>{cells}</tr>" in page
+    assert "which-epsilon.html" in (page_folder() / "index.html").read_text()
+
+
+def page_folder() -> Path:
+    return Path(wh.__file__).parent / "service" / "page"
