@@ -85,7 +85,7 @@ def build(
     map_: Path | None = opt.MAP,
     as_json: bool = opt.AS_JSON,
 ) -> None:
-    """Build the private mechanism with the least quality loss. See docs/guides/which-epsilon.md."""
+    """Build the private mechanism with the least quality loss."""
     watch, flags = Watch(), opt.given_flags(context)
     check_by_time_flags(flags)
     document = spec_document(profile)
