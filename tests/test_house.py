@@ -44,7 +44,7 @@ FLOORS = (
     {"everywhere"},
     {"format"},
     {"device", "spec"},
-    {"attacks"},
+    {"attacks", "choosing", "estimation"},
     {"plotting", "recipes"},
     {"studies", "batch"},
     {"service.error_body"},

@@ -104,7 +104,7 @@ def test_a_comparison_shows_the_mechanism() -> None:
     assert rows["uniform"].epsilon_per_km == 1.07
     assert list(rows) == [
         "optimal", "tight constraints + remap", "planar Laplace + remap", "tight constraints",
-        "planar Laplace", "exponential", "uniform", "optimal everywhere",
+        "planar Laplace", "exponential", "Blahut-Arimoto", "uniform", "optimal everywhere",
         "planar Laplace everywhere + remap", "planar Laplace, equal loss",
         "Shokri et al., equal loss",
     ]  # fmt: skip

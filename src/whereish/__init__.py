@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from whereish import attacks
+from whereish.choosing import ChosenLevel, TradeOff, TradeOffRow, epsilon_for, trade_off
 from whereish.day_periods import DayPeriods
 from whereish.device import (
     BudgetManager,
@@ -23,6 +24,13 @@ from whereish.errors import (
     InputError,
     SolveError,
     WhereishError,
+)
+from whereish.estimation import (
+    MapEstimate,
+    TransitionEstimate,
+    estimate,
+    estimate_transitions,
+    expected_map_error,
 )
 from whereish.everywhere import (
     EverywhereMechanism,
@@ -53,6 +61,7 @@ from whereish.mechanisms import (
     Mechanism,
     MechanismByTime,
     Plan,
+    blahut_arimoto,
     closed_form,
     exponential,
     how_far,
@@ -106,6 +115,7 @@ from whereish.release import Reports
 from whereish.traces import Funnel, Traces, open_traces
 
 if TYPE_CHECKING:
+    from whereish.plotting import plot_trade_off
     from whereish.spec import BuildOptions, BuildSpec
 
 __version__ = "0.1.0"
@@ -116,6 +126,7 @@ __all__ = [
     "Build",
     "BuildOptions",
     "BuildSpec",
+    "ChosenLevel",
     "Cohort",
     "DayPeriods",
     "Districts",
@@ -126,6 +137,7 @@ __all__ = [
     "H3Cells",
     "InputError",
     "LocalPlane",
+    "MapEstimate",
     "Mechanism",
     "MechanismByTime",
     "MovementModel",
@@ -151,6 +163,9 @@ __all__ = [
     "Traces",
     "TrackedReport",
     "Tracker",
+    "TradeOff",
+    "TradeOffRow",
+    "TransitionEstimate",
     "Visits",
     "WhereishError",
     "accounted_epsilon",
@@ -158,6 +173,7 @@ __all__ = [
     "attacks",
     "audit_file",
     "best_remap",
+    "blahut_arimoto",
     "blur_prior",
     "certify",
     "closed_form",
@@ -166,9 +182,13 @@ __all__ = [
     "count_visits",
     "discrete",
     "embedded_city",
+    "epsilon_for",
+    "estimate",
+    "estimate_transitions",
     "euclidean",
     "even_shares",
     "expected_loss",
+    "expected_map_error",
     "exponential",
     "geodesic",
     "graph_metric",
@@ -192,6 +212,7 @@ __all__ = [
     "planar_laplace_everywhere",
     "planar_laplace_for_loss",
     "planar_laplace_noise",
+    "plot_trade_off",
     "quality_loss",
     "quality_loss_by_time",
     "radius_to_ask",
@@ -204,6 +225,7 @@ __all__ = [
     "tight_constraints",
     "tightest_epsilon",
     "tightest_epsilon_everywhere",
+    "trade_off",
     "worst_case_loss",
     "write_profile",
     "write_profiles",
@@ -211,7 +233,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs pydantic when it is first used: importing Whereish stays light."""
+    """Import what needs pydantic or shapely when first used: importing Whereish stays light."""
+    if name == "plot_trade_off":
+        from whereish import plotting
+
+        return plotting.plot_trade_off
     if name in ("BuildOptions", "BuildSpec"):
         from whereish import spec
 

@@ -23,6 +23,7 @@ from whereish.cli.clear_cache import clear_cache
 from whereish.cli.compare import compare
 from whereish.cli.console import EXIT_INTERRUPTED
 from whereish.cli.demo import demo
+from whereish.cli.estimate import estimate
 from whereish.cli.ledger import ledger_app
 from whereish.cli.map import map_
 from whereish.cli.measure import measure
@@ -37,18 +38,24 @@ from whereish.cli.sign import sign
 from whereish.cli.spanner import spanner
 from whereish.cli.study import study_app
 from whereish.cli.synthetic_city import synthetic_city
+from whereish.cli.trade_off import trade_off
 
 Entry = Callable[..., Any] | typer.Typer  # a command, or a group of commands
 # A new command is one file and one entry here.
 COMMANDS: dict[str, dict[str, Entry]] = {
-    "Start here": {"demo": demo},
-    "Make a profile": {
+    "Start here": {
+        "demo": demo,
         "profile": profile,
         "synthetic-city": synthetic_city,
         "map": map_,
         "clear-cache": clear_cache,
     },
-    "Build mechanisms": {"build": build, "batch": batch, "sign": sign},
+    "Build mechanisms": {
+        "trade-off": trade_off,
+        "build": build,
+        "batch": batch,
+        "sign": sign,
+    },
     "Judge a mechanism": {
         "measure": measure,
         "compare": compare,
@@ -59,7 +66,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
     },
     "Hide a location": {"report": report, "obfuscate": obfuscate, "ledger": ledger_app},
     "Run a service": {"serve": serve, "keys": keys_app},
-    "Reproduce and study": {"reproduce": reproduce, "study": study_app},
+    "Reproduce and study": {"estimate": estimate, "reproduce": reproduce, "study": study_app},
 }
 # Names of earlier versions, of commands and options: they still work, and help does not show them.
 OLD_NAMES = {
@@ -113,7 +120,7 @@ def _root(
         False, "Print the version.", None, None, "--version", is_eager=True, callback=_version
     ),
 ) -> None:
-    """Tell services where-ish you are, with a proof. COMMAND --help explains a command."""
+    """Tell services where-ish you are, with a proof. COMMAND --help explains it."""
 
 
 def main() -> None:

@@ -72,6 +72,11 @@ def _say_what_it_means(who: wh.Profile) -> None:
         "be moved to different places: its epsilon is not for raw points."
     )
     say(
+        "Map error: many people with this prior send 10,000 reports in all, and the prior is "
+        "estimated from them. The total variation between the two, from 0 to 1: mean of a "
+        "simulation with a fixed seed. For statistics, see docs/guides/statistics.md."
+    )
+    say(
         f"The lattice of optimal everywhere has at most {VERTICES} vertices here. whereish build "
         f"--everywhere takes {limits.VERTICES}, and keeps the better one of the two."
     )

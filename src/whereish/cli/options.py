@@ -103,7 +103,7 @@ PROFILE = argument(
     "PROFILE", "CSV, JSON or Parquet with x_km,y_km,prior or lat,lon,prior; or GeoJSON regions."
 )
 MECHANISM = argument("MECHANISM", "The .whereish file of a mechanism.")
-EPSILON = option(None, "Epsilon per km, like 1.07.", _PRIVACY)
+EPSILON = option(None, "Per km, like 1.07: docs/guides/which-epsilon.md.", _PRIVACY)
 RATIO = option(None, "In words: reports at most this many times likelier", _PRIVACY)
 WITHIN = option(None, "between two places this far apart, like 650m.", _PRIVACY, "LENGTH")
 METHOD = option("exact", "{names}.", BUILT, "NAME", choices=method_names)

@@ -29,7 +29,13 @@ def comparison_table(
     """Make the table that `compare` and the demo show; with the loss at raw points if asked."""
     table = Table(title=title, title_justify="left", header_style="bold")
     table.add_column("mechanism", no_wrap=True)
-    headings = ["quality loss", *["loss at points"] * at_points, "adv. error", "95% within"]
+    headings = [
+        "quality loss",
+        *["loss at points"] * at_points,
+        "adv. error",
+        "95% within",
+        "map error",
+    ]
     levels = {row.epsilon_per_km for row in rows}
     if not at_points or len(levels) > 1:  # one epsilon for all was said before
         headings.insert(0, "epsilon")
@@ -44,6 +50,7 @@ def comparison_table(
         if at_points:
             losses.insert(1, row.point_loss_km)
         shown = [km(loss or 0.0).replace(" ", "\N{NO-BREAK SPACE}") for loss in losses]
+        shown.append("" if row.map_error is None else f"{row.map_error:.3f}")
         table.add_row(row.name, *[promised] * ("epsilon" in headings), *shown)
     return table
 

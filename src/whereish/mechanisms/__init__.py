@@ -1,6 +1,7 @@
 """BUILD: mechanisms as functions that return a frozen, checked `Mechanism`."""
 
 from whereish.mechanisms.arguments import check_places
+from whereish.mechanisms.blahut_arimoto import blahut_arimoto
 from whereish.mechanisms.build import Build
 from whereish.mechanisms.by_time import (
     MechanismByTime,
@@ -30,6 +31,7 @@ __all__ = [
     "MechanismByTime",
     "Plan",
     "Request",
+    "blahut_arimoto",
     "check_not_by_time",
     "check_places",
     "check_same_periods",

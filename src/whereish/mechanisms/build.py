@@ -23,7 +23,8 @@ class Build(Shown):
     Attributes
     ----------
     method
-        "optimal", "optimal-privacy", "planar-laplace", "exponential" or "tight-constraints";
+        "optimal", "optimal-privacy", "planar-laplace", "exponential", "tight-constraints" or
+        "blahut-arimoto";
         followed by "+remap" or "+then" for a mechanism that was changed afterwards.
     solver, form
         The solver, and whether it solved the "primal" or the "dual" program.

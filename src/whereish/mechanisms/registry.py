@@ -14,6 +14,7 @@ from typing import Any
 
 from whereish.errors import InputError
 from whereish.limits import DILATION, MEMORY_GB, TOLERANCE
+from whereish.mechanisms.blahut_arimoto import blahut_arimoto
 from whereish.mechanisms.closed_forms import exponential, tight_constraints
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.optimal import optimal
@@ -169,6 +170,13 @@ register_mechanism(
     lambda request: exponential(
         request.places, request.level, request.privacy_metric, request.outputs
     ),
+)  # fmt: skip
+register_mechanism(
+    "blahut-arimoto", "the least mutual information at its loss, as in PRIVIC",
+    lambda request: blahut_arimoto(
+        request.places, request.prior, request.level, request.privacy_metric, request.outputs
+    ),
+    title="Blahut-Arimoto", needs_prior=True,
 )  # fmt: skip
 register_mechanism(
     "optimal-privacy", "the largest adversary error at a quality loss, without an epsilon",

@@ -44,7 +44,7 @@ def draw_profile(
     background: MapFile | None = None,
 ) -> None:
     """Draw the prior and, if there is one, a spanner beside it; a map file under both."""
-    figure, axes = _panels(profile, 1 if spanner is None else 2, path, background)
+    figure, axes = panels_of(profile, 1 if spanner is None else 2, path, background)
     for axis in axes:
         draw_ground(axis, background, profile.places.plane)
     draw_prior(axes[0], profile, background is not None)
@@ -75,7 +75,7 @@ def draw_mechanism(
     """
     chosen = int(np.argmax(profile.prior)) if place is None else place
     panels = 1 + (spanner is not None) + prior_known
-    figure, axes = _panels(profile, panels, path, background)
+    figure, axes = panels_of(profile, panels, path, background)
     for axis in axes:
         draw_ground(axis, background, profile.places.plane)
     if prior_known:
@@ -107,7 +107,7 @@ def draw_comparison(rows: list[tuple[str, float]], epsilon: float, path: str | P
 
 def draw_prior(axis: Any, profile: Profile, see_through: bool) -> None:
     """Draw the prior of a profile into axes; over a map, small values are clear."""
-    _draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability", see_through)
+    draw_values(axis, profile, profile.prior, _PRIOR_MAP, "probability", see_through)
     titled(axis, "Where the person is: the prior")
 
 
@@ -141,7 +141,7 @@ def draw_reports(
         raise InputError(f"place must be from 0 to {len(mechanism.inputs) - 1}, got {place}")
     reports = mechanism.matrix[place]
     outputs = Profile(mechanism.outputs, reports, backdrop=profile.backdrop)
-    _draw_values(axis, outputs, reports, _REPORT_MAP, "chance of this report", see_through)
+    draw_values(axis, outputs, reports, _REPORT_MAP, "chance of this report", see_through)
     x, y = mechanism.inputs.xy[place]
     axis.scatter([x], [y], s=190, marker="*", color=_ACCENT, edgecolor="white", zorder=6)
     title = f"Where the starred place (number {place}) is reported to"
@@ -151,10 +151,19 @@ def draw_reports(
     titled(axis, title)
 
 
-def _draw_values(
-    axis: Any, profile: Profile, values: Array, colours: str, label: str, see_through: bool
+def draw_values(
+    axis: Any,
+    profile: Profile,
+    values: Array,
+    colours: str,
+    label: str,
+    see_through: bool,
+    top: float | None = None,
 ) -> None:
-    """Colour the cells, regions or discs of places by value; over a map, small values are clear."""
+    """Colour the cells, regions or discs of places by value; over a map, small values are clear.
+
+    The darkest colour is that of the largest value, or of ``top``.
+    """
     import matplotlib as mpl
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import PathPatch, Rectangle
@@ -162,7 +171,7 @@ def _draw_values(
 
     _backdrop(axis, profile)
     places = profile.places
-    top = float(values.max())
+    top = float(values.max()) if top is None else top
     scale = mpl.colors.PowerNorm(0.5, 0.0, top)
     patches: list[Any] = []
     colour_of: list[float] = []
@@ -248,9 +257,10 @@ def frame_of_profile(profile: Profile, wide: bool) -> tuple[Array, Array]:
     return low - room, high + room
 
 
-def _panels(
+def panels_of(
     profile: Profile, panels: int, path: str | Path, background: MapFile | None
 ) -> tuple[Any, list[Any]]:
+    """Return a figure with panels side by side that show the area of a profile."""
     return panels_between(*frame_of_profile(profile, background is not None), panels, path)
 
 

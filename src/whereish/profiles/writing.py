@@ -68,7 +68,7 @@ def write_profiles(path: str | Path, profiles: Mapping[str, Profile]) -> None:
     check_profiles_target(path)
     if Path(path).suffix.lower() == ".parquet":
         parts = [
-            pl.DataFrame({"user": [user] * len(who.places), **_as_columns(who)})
+            pl.DataFrame({"user": [user] * len(who.places), **profile_columns(who)})
             for user, who in profiles.items()
         ]
         write_whole(path, parquet_bytes(pl.concat(parts, how="diagonal")), private=True)
@@ -93,7 +93,8 @@ def _file_names(users: list[str]) -> list[str]:
     return names
 
 
-def _as_columns(profile: Profile) -> dict[str, Any]:
+def profile_columns(profile: Profile) -> dict[str, Any]:
+    """Return the columns of the table of a profile."""
     places = profile.places
     names = ("x_km", "y_km") if places.latlon is None else ("lat", "lon")
     points = places.xy if places.latlon is None else places.latlon
@@ -125,7 +126,7 @@ def _visited(profile: Profile) -> list[str]:
 def _content(kind: str, profile: Profile) -> bytes:
     if kind == ".geojson":
         return _as_geojson(profile)
-    table = pl.DataFrame(_as_columns(profile))
+    table = pl.DataFrame(profile_columns(profile))
     if kind == ".json":
         return (json.dumps(table.to_dicts(), indent=1) + "\n").encode()
     return table.write_csv().encode() if kind == ".csv" else parquet_bytes(table)

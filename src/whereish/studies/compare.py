@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from whereish.errors import WhereishError
+from whereish.estimation import expected_map_error
 from whereish.everywhere import (
     AnyMechanism,
     Everywhere,
@@ -48,7 +49,8 @@ class Row:
     The measures are those at the places of the profile, under its prior. ``point_loss_km`` is the
     expected loss at the visited points, or at the places if the profile has none. ``guarantee``
     says what epsilon is between: "places", or "everywhere" for any two points; None if there is no
-    epsilon.
+    epsilon. ``map_error`` is the expected total variation between the prior and its estimate from
+    10,000 reports (`whereish.expected_map_error`).
     """
 
     name: str
@@ -69,6 +71,7 @@ class Row:
     problem: str | None = None
     guarantee: Guarantee | None = None
     point_loss_km: float | None = None
+    map_error: float | None = None
 
 
 def measure(name: str, mechanism: Mechanism, profile: Profile) -> Row:
@@ -91,6 +94,7 @@ def measure(name: str, mechanism: Mechanism, profile: Profile) -> Row:
         seconds=mechanism.build.seconds,
         guarantee=None if mechanism.epsilon is None else "places",
         point_loss_km=snapped_loss(mechanism, points_of(profile)),
+        map_error=expected_map_error(mechanism, profile.prior),
     )
 
 
@@ -118,6 +122,7 @@ def measure_everywhere(name: str, mechanism: Everywhere, profile: Profile) -> Ro
         seconds=built.seconds,
         guarantee="everywhere",
         point_loss_km=loss_of(mechanism, visits_in(mechanism, points.places, points.prior)),
+        map_error=expected_map_error(there, profile.prior),
     )
 
 
