@@ -125,7 +125,10 @@ CLUSTER = option(None, CLUSTER_HELP, BUILT, "ADDRESS")
 OTHER_PRIOR = option(None, "Take the prior from this profile of the same places.", PRIOR, "PROFILE")
 NORMALISE = flag("--normalise", "Divide the prior by its sum.", PRIOR)
 KEEP_PRIOR = flag("--keep-prior", "Write the prior and the proof of optimality as well.", PRIOR)
-FORGET_PRIOR = flag("--forget-prior", "Leave the prior out of the file (the default).", PRIOR)
+FORGET_PRIOR = option(
+    False, "Leave the prior out of the file (the default).", PRIOR, None, "--forget-prior",
+    hidden=True,  # it changes nothing
+)  # fmt: skip
 PRIOR_BLUR = option(0.0, "Mix in this share of a public prior.", PRIOR, "SHARE")
 BLUR_WITH = option(
     None, "Public prior: uniform, or a PROFILE of these places.", PRIOR, "PRIOR",
