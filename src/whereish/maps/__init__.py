@@ -1,4 +1,4 @@
-"""Maps under one's own data: an OpenStreetMap extract reduced to a small GeoJSON file."""
+"""Maps: an OpenStreetMap extract as a small map under one's own data, and as a metric."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from whereish.maps.area import Area, area_around, parse_area
 from whereish.maps.extract import read_extract
 from whereish.maps.map_file import ATTRIBUTION, MapFile, read_map, write_map
 from whereish.maps.reduce import LARGEST_BYTES, Kept, reduce_map
+from whereish.maps.streets import cells_with_roads, read_roads, road_metric
 
 __all__ = [
     "ATTRIBUTION",
@@ -14,9 +15,12 @@ __all__ = [
     "Kept",
     "MapFile",
     "area_around",
+    "cells_with_roads",
     "parse_area",
     "read_extract",
     "read_map",
+    "read_roads",
     "reduce_map",
+    "road_metric",
     "write_map",
 ]
