@@ -126,6 +126,9 @@ def test_a_metric_on_some_places_is_that_of_floyd_and_warshall(n: int, seed: int
     assert made.restricted(places.subset(some)).distances == pytest.approx(slow[np.ix_(some, some)])
 
 
+LINE: list[list[float]] = [[0, 0], [1, 0], [2, 0]]
+
+
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
@@ -141,13 +144,13 @@ def test_a_metric_on_some_places_is_that_of_floyd_and_warshall(n: int, seed: int
     ],
 )
 def test_what_is_no_metric_is_refused(parts: dict[str, Any], words: str) -> None:
-    places = Places.from_xy([[0, 0], [1, 0], [2, 0]])
+    places = Places.from_xy(LINE)
     with pytest.raises(InputError, match=words):
         MapMetric("roads", places, **parts)
 
 
 def test_other_places_than_those_of_the_metric_are_refused() -> None:
-    places = Places.from_xy([[0, 0], [1, 0], [2, 0]])
+    places = Places.from_xy(LINE)
     made = MapMetric("roads", places, edges=[[0, 1], [1, 2]], lengths=[1, 1])
     with pytest.raises(InputError, match="1 of 2 are not"):
         made.between(Places.from_xy([[0, 0], [1.5, 0]]))

@@ -32,7 +32,15 @@ from whereish.everywhere import (
     planar_laplace_everywhere,
     tightest_epsilon_everywhere,
 )
-from whereish.format import audit_file, certify, load_mechanism, save_mechanism
+from whereish.format import (
+    audit_file,
+    certify,
+    load_mechanism,
+    load_metric,
+    metric_document,
+    save_mechanism,
+    save_metric,
+)
 from whereish.measures import (
     Proof,
     accounted_epsilon,
@@ -66,6 +74,7 @@ from whereish.mechanisms import (
 )
 from whereish.places import (
     LocalPlane,
+    MapMetric,
     Places,
     RoadNetwork,
     discrete,
@@ -123,6 +132,7 @@ __all__ = [
     "H3Cells",
     "InputError",
     "LocalPlane",
+    "MapMetric",
     "Mechanism",
     "MechanismByTime",
     "MovementModel",
@@ -171,8 +181,10 @@ __all__ = [
     "greedy_spanner",
     "how_far",
     "load_mechanism",
+    "load_metric",
     "load_movement",
     "lower_bound",
+    "metric_document",
     "obfuscate_table",
     "open_traces",
     "optimal",
@@ -193,6 +205,7 @@ __all__ = [
     "read_profile",
     "report_radius",
     "save_mechanism",
+    "save_metric",
     "save_movement",
     "square_grid",
     "tight_constraints",

@@ -203,8 +203,14 @@ class _Passes:
         return np.array(self.length, np.float64)
 
     def graph(self) -> Any:
-        """Return the edges so far as a sparse matrix."""
-        return symmetric_graph(self.grid.size, self.edges(), self.lengths())
+        """Return the edges so far as a sparse matrix. Parallel edges stay: a search takes both."""
+        from scipy.sparse import csr_array
+
+        n, edges, lengths = self.grid.size, self.edges(), self.lengths()
+        a, b = np.concatenate([edges, edges[:, ::-1]]).T
+        order = np.argsort(a, kind="stable")
+        begins = np.concatenate([[0], np.cumsum(np.bincount(a, minlength=n))]).astype(np.int32)
+        return csr_array((np.tile(lengths, 2)[order], b[order], begins), shape=(n, n))
 
     def _grow(self, cell: int, row: Array, level: float) -> None:
         """Join cells to one cell until its requirement holds up to a level.

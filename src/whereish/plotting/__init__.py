@@ -1,6 +1,7 @@
 """Pictures of profiles, mechanisms and comparisons, as PNG, PDF or SVG."""
 
 from whereish.plotting.attacks import draw_exposure
+from whereish.plotting.elastic import draw_elastic
 from whereish.plotting.everywhere import draw_everywhere
 from whereish.plotting.pictures import (
     KINDS,
@@ -11,6 +12,6 @@ from whereish.plotting.pictures import (
 )
 
 __all__ = [
-    "KINDS", "draw_comparison", "draw_everywhere", "draw_exposure", "draw_mechanism",
-    "draw_profile", "picture_kind",
+    "KINDS", "draw_comparison", "draw_elastic", "draw_everywhere", "draw_exposure",
+    "draw_mechanism", "draw_profile", "picture_kind",
 ]  # fmt: skip
