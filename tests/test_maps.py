@@ -224,7 +224,7 @@ def test_an_area_with_too_many_points_is_refused(
 
     monkeypatch.setattr(module, "MOST_POINTS", 100)
     reader = module._Reader(AREA, lambda news: None)
-    with pytest.raises(module._TooManyPointsError):
+    with pytest.raises(module.TooManyPointsError):
         reader.read(str(extract), "sparse_mem_array")
 
 

@@ -42,7 +42,15 @@ from whereish.everywhere import (
     planar_laplace_everywhere,
     tightest_epsilon_everywhere,
 )
-from whereish.format import audit_file, certify, load_mechanism, save_mechanism
+from whereish.format import (
+    audit_file,
+    certify,
+    load_mechanism,
+    load_metric,
+    metric_document,
+    save_mechanism,
+    save_metric,
+)
 from whereish.measures import (
     Proof,
     accounted_epsilon,
@@ -77,6 +85,7 @@ from whereish.mechanisms import (
 )
 from whereish.places import (
     LocalPlane,
+    MapMetric,
     Places,
     RoadNetwork,
     discrete,
@@ -138,6 +147,7 @@ __all__ = [
     "InputError",
     "LocalPlane",
     "MapEstimate",
+    "MapMetric",
     "Mechanism",
     "MechanismByTime",
     "MovementModel",
@@ -195,8 +205,10 @@ __all__ = [
     "greedy_spanner",
     "how_far",
     "load_mechanism",
+    "load_metric",
     "load_movement",
     "lower_bound",
+    "metric_document",
     "network_metric",
     "obfuscate_table",
     "open_traces",
@@ -219,6 +231,7 @@ __all__ = [
     "read_profile",
     "report_radius",
     "save_mechanism",
+    "save_metric",
     "save_movement",
     "square_grid",
     "tapered_epsilons",

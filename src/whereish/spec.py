@@ -25,10 +25,11 @@ from whereish.everywhere import (
     plan_everywhere,
 )
 from whereish.everywhere.search import OUTPUTS
+from whereish.format.metric_file import read_metric_document
 from whereish.measures import quality_loss
 from whereish.mechanisms import MECHANISMS, Mechanism, Plan, Request, method_names
 from whereish.mechanisms.plan import plan
-from whereish.places import Array, Places, documents, named_metric
+from whereish.places import Array, MapMetric, Places, documents, named_metric
 from whereish.profiles import blur_prior
 from whereish.solvers import FORMS, SOLVERS, Progress
 from whereish.solvers.estimates import estimate_general, expected_edges
@@ -51,6 +52,10 @@ _WHOLE_DAY = (
     "a recipe, the service and a batch build one mechanism for the whole day; whereish build "
     "PROFILE --by-time builds one for each period"
 )
+
+
+def _read_metric(field: str, value: Any, places: Places) -> Any:
+    return documents.read_metric(field, read_metric_document(field, value), places)
 
 
 def _within(least: float, most: float) -> Any:
@@ -216,8 +221,9 @@ class BuildSpec(BuildOptions):
     The description of each field says what it is; the options are those of `whereish.optimal`.
     A method is a name from the registry of mechanisms: "exact", "closed-form" or "auto" as there,
     or a mechanism to compare with. A metric is a name from the registry of metrics,
-    ``{"matrix": rows}`` or ``{"edges": [[from, to, length], ...]}``; epsilon is per unit of the
-    privacy metric, if that is not kilometres. For the blur of the prior see `whereish.blur_prior`.
+    ``{"matrix": rows}``, ``{"edges": [[from, to, length], ...]}``, a `MapMetric`, or
+    ``{"file": base64}``, as `metric_document` makes it; epsilon is per unit of the privacy metric,
+    if that is not kilometres. For the blur of the prior see `whereish.blur_prior`.
 
     >>> BuildSpec.from_json('{"places": {"xy_km": [[0, 0], [1, 0]]}, "prior": [0.5, 0.5]}')
     Traceback (most recent call last):
@@ -254,12 +260,12 @@ class BuildSpec(BuildOptions):
     ]
     privacy_metric: Annotated[
         Any,
-        _of_places(documents.read_metric, lambda: documents.metric_schema("privacy")),
+        _of_places(_read_metric, lambda: documents.metric_schema("privacy")),
         _about("What privacy is measured by; Euclidean distance if null."),
     ] = None
     quality_metric: Annotated[
         Any,
-        _of_places(documents.read_metric, lambda: documents.metric_schema("quality")),
+        _of_places(_read_metric, lambda: documents.metric_schema("quality")),
         _about("What loss is measured by; Euclidean distance if null."),
     ] = None
     outputs: Annotated[
@@ -297,7 +303,7 @@ class BuildSpec(BuildOptions):
             "solver": built.solver,
             "form": built.form,
             "dilation": built.requested_dilation,
-            "privacy_metric": None if mechanism.is_per_km else mechanism.privacy_metric,
+            "privacy_metric": _metric_of(mechanism),
             "outputs": None if same else _numbers_of(mechanism.outputs, mechanism.inputs),
         }
         return cls.from_document({n: value for n, value in fields.items() if value is not None})
@@ -317,7 +323,7 @@ class BuildSpec(BuildOptions):
     @property
     def quality(self) -> Array | None:
         """What loss is measured by, inputs by outputs; None for the distance in the plane."""
-        metric = self._distances("quality_metric")
+        metric: Array | None = self._distances("quality_metric")
         return metric if metric is None or self.outputs is None else metric[:, list(self.outputs)]
 
     @property
@@ -422,11 +428,20 @@ class BuildSpec(BuildOptions):
             stage=stage, memory_limit_gb=memory_limit_gb, normalise=True,
         )  # fmt: skip
 
-    def _distances(self, field: str) -> Array | None:
+    def _distances(self, field: str) -> Any:
         metric = getattr(self, field)
+        if isinstance(metric, MapMetric):
+            return metric  # the constructor takes its distances, and its name
         if isinstance(metric, documents.GivenMetric):
             return metric.distances(field, self.places)
         return named_metric(metric, self.places)
+
+
+def _metric_of(mechanism: Mechanism) -> Any:
+    """Return the metric of a mechanism as a description has it: None for Euclidean distance."""
+    if mechanism.is_per_km or mechanism.build.metric is None:
+        return None if mechanism.is_per_km else mechanism.privacy_metric
+    return MapMetric(mechanism.build.metric, mechanism.inputs, mechanism.privacy_metric)
 
 
 def _method(planned: str, lattice_only: bool) -> str:

@@ -8,6 +8,7 @@ one is written first.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import re
@@ -18,6 +19,8 @@ from whereish.batch.output import Folder, Output
 from whereish.batch.salt import Salt, is_keyed
 from whereish.errors import InputError
 from whereish.files import open_new
+from whereish.format import metric_bytes
+from whereish.places import MapMetric
 from whereish.spec import BuildOptions
 
 _ALWAYS = ("dilation", "method", "tolerance", "keep_prior")
@@ -32,6 +35,7 @@ class Shared:
 
     options: BuildOptions
     public_places: str | None = None  # the id of the places of the public prior of a blur
+    metric: MapMetric | None = None  # what privacy is measured by, if not by Euclidean distance
 
     @property
     def told(self) -> dict[str, Any]:
@@ -50,6 +54,8 @@ class Shared:
         for name in _LATER:
             if getattr(options, name) != BuildOptions.model_fields[name].default:
                 told[name] = getattr(options, name)
+        if self.metric is not None:
+            told["metric"] = hashlib.sha256(metric_bytes(self.metric)).hexdigest()
         return told
 
 

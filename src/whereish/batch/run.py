@@ -25,7 +25,7 @@ from whereish.errors import WhereishError
 from whereish.format import SUFFIX, mechanism_bytes
 from whereish.mechanisms import Mechanism, how_far, optimal_each
 from whereish.parallel import Engine, Lost
-from whereish.places import Array, Places
+from whereish.places import Array, MapMetric, Places
 from whereish.profiles import People, Profile
 from whereish.spec import EVERYWHERE, PLACES, BuildOptions
 
@@ -85,6 +85,7 @@ def run_batch(
     tell: Callable[[Row, Batch], object] = lambda row, batch: None,
     *,
     public_places: str | None = None,
+    metric: MapMetric | None = None,
 ) -> Batch:
     """Build what is missing, and write a summary of everybody.
 
@@ -96,6 +97,8 @@ def run_batch(
         Called with everybody's row, as it comes, and how far the run is.
     public_places
         The `places_id` of the public prior, if ``options.blur_with`` is one.
+    metric
+        What privacy is measured by. Everybody's places must be among its places.
 
     Raises
     ------
@@ -103,7 +106,7 @@ def run_batch(
         If the output is of a run with other options, or in use.
     """
     start = time.perf_counter()
-    batch, shared = Batch(people.count), Shared(options, public_places)
+    batch, shared = Batch(people.count), Shared(options, public_places, metric)
     everywhere = options.guarantee == EVERYWHERE
     with alone(output), Journal(output, shared) as journal:
         seen: set[str] = set()
@@ -168,6 +171,9 @@ def build(piece: Piece) -> list[Row]:
         return _failed(piece, problem)
     try:
         specs = [options.for_person(places, prior) for prior in piece.priors]
+        if (metric := piece.shared.metric) is not None:
+            metric = metric.restricted(places)
+            specs = [spec.changed(privacy_metric=metric) for spec in specs]
     except WhereishError as wrong:
         return _failed(piece, str(wrong))
     alike = (
@@ -178,7 +184,7 @@ def build(piece: Piece) -> list[Row]:
             made = list(
                 optimal_each(
                     places, [spec.built_for for spec in specs], options.epsilon_per_km,
-                    options.dilation, tolerance=options.tolerance, threads=1,
+                    options.dilation, metric, tolerance=options.tolerance, threads=1,
                 )
             )  # fmt: skip
         except WhereishError:

@@ -27,6 +27,7 @@ from whereish.cli.estimate import estimate
 from whereish.cli.ledger import ledger_app
 from whereish.cli.map import map_
 from whereish.cli.measure import measure
+from whereish.cli.metric import metric
 from whereish.cli.obfuscate import obfuscate
 from whereish.cli.options import option
 from whereish.cli.plot import plot
@@ -48,6 +49,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         "profile": profile,
         "synthetic-city": synthetic_city,
         "map": map_,
+        "metric": metric,
         "clear-cache": clear_cache,
     },
     "Build mechanisms": {

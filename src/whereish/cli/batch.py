@@ -30,6 +30,7 @@ def batch(
     within: str | None = opt.WITHIN,
     dilation: float = opt.DILATION,
     method: str = opt.METHOD,
+    metric: Path | None = opt.METRIC,
     everywhere: bool = opt.EVERYWHERE,
     vertices: int | None = opt.VERTICES,
     tolerance: float = opt.TOLERANCE,
@@ -56,9 +57,11 @@ def batch(
     asked = opt.read_options(opt.given_flags(context))
     if workers is not None:
         as_whole("workers", workers)
+    along = None if metric is None else opt.read_metric(metric, within)
     people = People(profiles, normalise=normalise)
-    in_words = everywhere_in_words if everywhere else level_in_words
-    say(f"{people.count:,} people. {in_words(asked.epsilon_per_km)}")
+    level = asked.epsilon_per_km
+    in_words = everywhere_in_words(level) if everywhere else level_in_words(level, along)
+    say(f"{people.count:,} people. {in_words}")
     engine = open_engine(workers, cluster)
     where_public = None
     if blur_with is not None and blur_with != "uniform":
@@ -88,7 +91,9 @@ def batch(
         where = open_output(output)
         many = "one worker" if engine.workers == 1 else f"{engine.workers} workers"
         with waiting(f"building on {many}") as bar:
-            done = run_batch(people, asked, where, engine, tell, public_places=where_public)
+            done = run_batch(
+                people, asked, where, engine, tell, public_places=where_public, metric=along
+            )
     except (KeyboardInterrupt, WhereishError):
         if ended:
             say(f"{ended:,} of {people.count:,} people are done; the same command continues")

@@ -23,7 +23,7 @@ from whereish.cli.presentation import Watch, facts_of, say_mechanism, say_profil
 from whereish.cli.prior import blur_in_words, judge_blur, public_prior, say_what_it_tells
 from whereish.cli.reading import read_points, read_who
 from whereish.cli.taper import build_taper, check_taper_flags
-from whereish.cli.words import level_in_words
+from whereish.cli.words import level_in_words, metric_of
 from whereish.errors import InputError, described
 from whereish.everywhere import Everywhere, visits_in
 from whereish.files import check_writable
@@ -37,7 +37,10 @@ from whereish.strict_json import read_json
 
 _LONG = 20.0  # seconds: what takes longer is announced
 # Flags that say how to run a build, and nothing about the mechanism.
-_RUN = ("profile", "output", "picture", "map_", "as_json", "memory_limit", "how_far", "cluster")
+_RUN = (
+    "profile", "output", "picture", "map_", "as_json", "memory_limit", "how_far", "cluster",
+    "metric",
+)  # fmt: skip
 
 
 @command
@@ -51,6 +54,7 @@ def build(
     ratio: float | None = opt.RATIO,
     within: str | None = opt.WITHIN,
     method: str = opt.METHOD,
+    metric: Path | None = opt.METRIC,
     everywhere: bool = opt.EVERYWHERE,
     by_time: bool = opt.BY_TIME,
     taper: int | None = opt.TAPER,
@@ -117,6 +121,8 @@ def build(
     else:
         spec = with_flags(document, flags)
         who = wh.Profile(spec.places, spec.prior)
+    if metric is not None:
+        spec = spec.changed(privacy_metric=opt.read_metric(metric, within))
     if spec.guarantee == EVERYWHERE:
         found, facts = _build_everywhere(spec, output, memory_limit, picture, ground)
         facts |= watch.say(found)
@@ -143,7 +149,7 @@ def build(
             raise typer.Exit(EXIT_INTERRUPTED)
         return
     say_profile(who)
-    say(level_in_words(spec.epsilon_per_km))
+    say(level_in_words(spec.epsilon_per_km, metric_of(spec)))
     mechanism = search(spec)
     if spec.prior_blur:
         mechanism, blur_cost = judge_blur(mechanism, spec, search)

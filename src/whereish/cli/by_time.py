@@ -12,7 +12,7 @@ import whereish as wh
 from whereish.cli.console import say
 from whereish.cli.presentation import facts_of, say_profile
 from whereish.cli.prior import blur_in_words, judge_blur, say_what_it_tells
-from whereish.cli.words import level_in_words
+from whereish.cli.words import level_in_words, metric_of
 from whereish.day_periods import DayPeriods
 from whereish.errors import InputError
 from whereish.places import named_metric
@@ -63,7 +63,7 @@ def build_by_time(
     """
     prior = prior_by_time_of(who, profile)
     say_profile(who)
-    say(level_in_words(spec.epsilon_per_km))
+    say(level_in_words(spec.epsilon_per_km, metric_of(spec)))
     members, costs = [], []
     for name, own in zip(prior.periods.names, prior.priors, strict=True):
         say(f"Hours {name} in {prior.periods.zone}:")

@@ -57,7 +57,7 @@ def map_(
     as_number("size", size, unit="MB")
     wanted = None if area is None else parse_area(area)
     if around is not None:
-        wanted = _around(around, None if margin is None else length_km(margin, "margin"))
+        wanted = area_of_file(around, None if margin is None else length_km(margin, "margin"))
     check_writable(output)
     if output.exists() and extract.exists() and output.samefile(extract):
         raise InputError(f"output must not be the extract itself, got {output} for both")
@@ -81,7 +81,7 @@ def map_(
     }
 
 
-def _around(file: Path, margin_km: float | None) -> Area:
+def area_of_file(file: Path, margin_km: float | None) -> Area:
     """Return the area around the places of a profile or of a mechanism."""
     if not file.exists():
         raise InputError(f"around must be a file that exists, got {file}")

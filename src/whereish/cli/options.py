@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -11,7 +12,9 @@ from typer.models import OptionInfo
 from whereish import limits
 from whereish.cli.words import privacy_level
 from whereish.errors import InputError
+from whereish.format import load_metric
 from whereish.mechanisms import MECHANISMS, method_names
+from whereish.places import MapMetric
 from whereish.solvers import SOLVERS
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ _FLAGS = {"time_limit_s": "time_limit", "form": "formulation", "guarantee": "eve
 _NOT_EVERYWHERE = {
     "blur_with": "its lattice follows the points, which a blur does not hide",
     "how_far": "its lower bounds are always computed",
+    "metric": "it is private by Euclidean distance",
 }
 
 
@@ -106,7 +110,9 @@ MECHANISM = argument("MECHANISM", "The .whereish file of a mechanism.")
 EPSILON = option(None, "Per km, like 1.07: docs/guides/which-epsilon.md.", _PRIVACY)
 RATIO = option(None, "In words: reports at most this many times likelier", _PRIVACY)
 WITHIN = option(None, "between two places this far apart, like 650m.", _PRIVACY, "LENGTH")
-METHOD = option("exact", "{names}.", BUILT, "NAME", choices=method_names)
+METHOD = option(  # the first one is the default
+    "exact", "{names}.", BUILT, "NAME", choices=method_names, show_default=False
+)
 EVERYWHERE = flag("--everywhere", "Private between any two points, not only places.", BUILT)
 BY_TIME = flag("--by-time", "One for each period of the day, by the clock.", BUILT)
 TAPER = option(None, "One for each of N draws a day, of falling epsilon.", BUILT, "N")
@@ -134,6 +140,7 @@ BLUR_WITH = option(
     None, "Public prior: uniform, or a PROFILE of these places.", PRIOR, "PRIOR",
     choices=["uniform"],
 )  # fmt: skip
+METRIC = option(None, "Private by this metric of whereish metric.", BUILT, "FILE")
 MAP = option(None, "Draw this map of whereish map under the picture.", OUTPUT, "FILE", "--map")
 AS_JSON = flag("--json", "Print JSON on standard output.")
 
@@ -218,6 +225,17 @@ def check_everywhere_flags(flags: dict[str, Any]) -> None:
     for name, why in (refused | _NOT_EVERYWHERE).items():
         if name in flags:
             raise InputError(f"{written(name)} must be left out with --everywhere: {why}")
+
+
+def read_metric(path: Path, within: str | None) -> MapMetric:
+    """Read the metric of --metric; --within is a length, and not every metric has lengths."""
+    found = load_metric(path)
+    if within is not None and not found.words.is_km:
+        raise InputError(
+            f"--within must be left out with the {found.kind} metric, which has no lengths: give "
+            "--epsilon, and 1 means the requirement of the metric as it is"
+        )
+    return found
 
 
 def is_field(flag: str) -> bool:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 from whereish.errors import InputError
-from whereish.places import as_epsilon, as_number
+from whereish.places import MapMetric, as_epsilon, as_number
 from whereish.units import km, length_km
+
+if TYPE_CHECKING:
+    from whereish.spec import BuildSpec
 
 _BUDGET = re.compile(r"\s*(\d+)\s+(?:new\s+)?places?(?:\s+(?:a|an|per|each|every)\s+(\w+))?\s*")
 
@@ -54,13 +58,30 @@ def read_budget(
     return None, int(found[1]), named or period
 
 
-def level_in_words(epsilon: float) -> str:
-    """Say what an epsilon means."""
+def level_in_words(epsilon: float, metric: MapMetric | None = None) -> str:
+    """Say what an epsilon means: per km, or per unit of a metric from a map."""
     apart = math.log(2) / epsilon
+    if metric is not None and metric.words.is_km:
+        return (
+            f"epsilon {epsilon:.4g} {metric.words.epsilon_unit}: from two places {km(apart)} apart "
+            "along the roads, no report is more than 2 times likelier from one than from the other"
+        )
+    if metric is not None:
+        return (
+            f"epsilon {epsilon:.4g} {metric.words.epsilon_unit}: around every place, the places "
+            f"that together hold the mass {1 / epsilon**2:.3g} or more are within distance "
+            f"{apart:.3g}, where no report is more than 2 times likelier from one than from the "
+            "other (mass 1: what lies within 300 m in the middle of the map)"
+        )
     return (
         f"epsilon {epsilon:.4g} per km: from two places {km(apart)} apart, no report is more than "
         f"2 times likelier from one than from the other ({km(2 * apart)}: 4 times)"
     )
+
+
+def metric_of(spec: BuildSpec) -> MapMetric | None:
+    """Return the metric of a build, if that was made from a map."""
+    return spec.privacy_metric if isinstance(spec.privacy_metric, MapMetric) else None
 
 
 def saved(loss: float, other: float) -> str:

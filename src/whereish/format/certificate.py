@@ -15,7 +15,7 @@ from whereish.measures import TOTAL, lower_bound, quality_loss, relative_gap
 from whereish.mechanisms.by_time import MechanismByTime, check_same_periods
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.registry import MECHANISMS
-from whereish.places import Array, as_prior, euclidean
+from whereish.places import KINDS, Array, as_prior, euclidean
 from whereish.profiles.time_prior import TimeDependentPrior
 
 # Fields that are computed from a prior; null in a certificate without one.
@@ -73,7 +73,9 @@ def certify(mechanism: AnyMechanism | MechanismByTime, prior: Any = None) -> dic
         "certified": mechanism.epsilon is not None,
         "epsilon": mechanism.epsilon,
         "epsilon_unit": None if mechanism.epsilon is None else mechanism.epsilon_unit,
-        "metric": None if mechanism.epsilon is None else metric_words(mechanism.is_per_km),
+        "metric": None
+        if mechanism.epsilon is None
+        else metric_words(mechanism.is_per_km, mechanism.build.metric),
         "places": len(mechanism.inputs),
         "outputs": len(mechanism.outputs),
         "ratios_checked": verdict.ratios if verdict else 0,
@@ -175,12 +177,18 @@ def guarantee(mechanism: Mechanism) -> list[str]:
             "This mechanism promises no epsilon: nothing limits what one report gives away.",
             *leak,
         ]
+    kind = None if mechanism.is_per_km else KINDS.get(mechanism.build.metric or "")
     unit = "km" if mechanism.is_per_km else "units of its metric"
+    apart, twice = f"{unit} apart", unit
+    if kind is not None:
+        apart = twice = kind.apart
     words = [
-        f"Between the {len(mechanism.inputs)} places: from two of them d {unit} apart no report is "
+        f"Between the {len(mechanism.inputs)} places: from two of them d {apart} no report is "
         f"more than exp({level:.6g} d) times likelier from one than from the other, whatever is "
-        f"known already. That is twice at {math.log(2) / level:.3g} {unit}.",
+        f"known already. That is twice at {math.log(2) / level:.3g} {twice}.",
     ]
+    if kind is not None:
+        words.append(kind.about)
     if mechanism.is_per_km:
         reach = mechanism.inputs.largest_snap_km
         words.append(
@@ -200,8 +208,10 @@ def guarantee(mechanism: Mechanism) -> list[str]:
     return words + leak
 
 
-def metric_words(per_km: bool) -> str:
-    """Return in words which metric epsilon is for."""
+def metric_words(per_km: bool, metric: str | None = None) -> str:
+    """Return in words which metric epsilon is for; ``metric`` is its kind in the build record."""
     if per_km:
         return "Euclidean distance between the places in their plane, in km"
+    if metric in KINDS:
+        return f"{KINDS[metric].distance}, given in the file for every pair of places"
     return "given in the file, for every pair of places"

@@ -14,6 +14,7 @@ from whereish.errors import FormatError, GuaranteeError
 from whereish.format.certificate import digest, metric_words
 from whereish.format.places_file import Contents
 from whereish.measures import TOTAL, check_rows, lower_bound, relative_gap
+from whereish.mechanisms.build import epsilon_unit
 from whereish.places import euclidean
 
 _WORDS = (
@@ -78,11 +79,11 @@ def check_early(contents: Contents) -> None:
     straight = euclidean(inputs)
     metric = straight if contents.metric is None else contents.metric
     per_km = np.array_equal(metric, straight)
-    unit = "per km" if per_km else "per unit of its own metric"
+    unit = epsilon_unit(per_km, contents.build.metric)
     found: dict[str, Any] = {
         "certified": epsilon is not None, "epsilon": epsilon, "places": n, "outputs": m,
         "epsilon_unit": None if epsilon is None else unit,
-        "metric": None if epsilon is None else metric_words(per_km),
+        "metric": None if epsilon is None else metric_words(per_km, contents.build.metric),
         "ratios_checked": 0 if epsilon is None else n * (n - 1) * m,
         "largest_snap_km": inputs.largest_snap_km,
     }  # fmt: skip

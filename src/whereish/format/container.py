@@ -54,8 +54,10 @@ def pack(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes:
     return head + data
 
 
-def unpack(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Return the arrays, read-only, and the texts of a file.
+def unpack(
+    content: bytes, what: str = "mechanism"
+) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return the arrays, read-only, and the texts of a file; ``what`` it should be, for messages.
 
     Raises
     ------
@@ -63,16 +65,16 @@ def unpack(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
         If it is not a file that `pack` made.
     """
     if len(content) < 8:
-        raise FormatError("not a mechanism: the file is cut short")
+        raise FormatError(f"not a {what}: the file is cut short")
     length = int.from_bytes(content[:8], "little")
     if length > _LONGEST_HEADER:
-        raise FormatError("not a mechanism: it does not begin as a safetensors file does")
+        raise FormatError(f"not a {what}: it does not begin as a safetensors file does")
     if len(content) < 8 + length:
-        raise FormatError("not a mechanism: the file is cut short")
-    header = parse_object(content[8 : 8 + length])
+        raise FormatError(f"not a {what}: the file is cut short")
+    header = parse_object(content[8 : 8 + length], what)
     texts = header.pop("__metadata__", None)
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        raise FormatError("not a mechanism: its header says nothing about it")
+        raise FormatError(f"not a {what}: its header says nothing about it")
     data = content[8 + length :]
     arrays, end = {}, 0
     for name, about in header.items():
@@ -106,7 +108,7 @@ def _digest(header: Mapping[str, Any], texts: Mapping[str, str], data: bytes) ->
     return hashlib.sha256(text.encode() + b"\n" + data).hexdigest()
 
 
-def parse_object(text: bytes | str) -> dict[str, Any]:
+def parse_object(text: bytes | str, what: str = "mechanism") -> dict[str, Any]:
     """Parse JSON that must be an object, in ASCII; nothing in it may be named twice or be NaN.
 
     Raises
@@ -118,11 +120,11 @@ def parse_object(text: bytes | str) -> dict[str, Any]:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         if len(set(names)) != len(names):
-            raise FormatError("not a mechanism: its header names something twice")
+            raise FormatError(f"not a {what}: its header names something twice")
         return dict(pairs)
 
     def never(name: str) -> Any:
-        raise FormatError(f"not a mechanism: its header holds {name}")
+        raise FormatError(f"not a {what}: its header holds {name}")
 
     try:
         plain = text if isinstance(text, str) else text.decode("ascii")
@@ -132,7 +134,7 @@ def parse_object(text: bytes | str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict):
-        raise FormatError("not a mechanism: it has no header that can be read")
+        raise FormatError(f"not a {what}: it has no header that can be read")
     return header
 
 

@@ -19,7 +19,7 @@ from whereish.places import LocalPlane, Places
 
 FORMAT = "whereish mechanism"
 PROOF = ("proof_output", "proof_left", "proof_right", "proof_value")
-_BUILD_TEXTS = ("method", "solver", "form", "stopped")
+_BUILD_TEXTS = ("method", "solver", "form", "stopped", "metric")
 _Build = TypeVar("_Build", bound=Build)
 
 

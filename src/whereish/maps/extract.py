@@ -1,35 +1,20 @@
-"""Read an OpenStreetMap extract: the roads, waters, parks and names of an area.
-
-The parser (osmium) is C++ and reads files of others. It runs in a process of its own: a file that
-ends that process ends in one line of error here, and Ctrl-C ends it at once.
-"""
+"""Read an OpenStreetMap extract: the roads, waters, parks and names of an area."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import shapely
 
-from whereish.errors import FormatError, InputError
-from whereish.extras import require
 from whereish.maps.area import Area
 from whereish.maps.kinds import COAST, PLACES, Kind, area_kind, area_pairs, line_kind, tag_pairs
+from whereish.maps.parser import MOST_POINTS, Progress, TooManyPointsError, parse_extract
 
-MOST_POINTS = 20_000_000  # of the kept lines and outlines: about 2 GB
-_IN_MEMORY = 300 << 20  # bytes of a file whose nodes (16 bytes each) are kept in memory
 _NEWS = 20_000  # kept objects between two messages
 _NAME_LETTERS = 80
 _OVERLAP = 0.01  # of the area's size: lines are clipped a bit outside of it
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -49,97 +34,11 @@ def read_extract(path: Path, area: Area | None, progress: Progress = lambda news
     InputError
         If the file cannot be read, is damaged or holds too much; if osmium is not installed.
     """
-    require("osmium", "whereish map")
-    if not path.is_file():
-        raise InputError(f"an extract must be a file that exists, got {path}")
-    _check_begin(path)
-    spawn = multiprocessing.get_context("spawn")
-    here, there = spawn.Pipe(duplex=False)
-    child = spawn.Process(target=_child, args=(there, str(path), area), daemon=True)
-    child.start()
-    there.close()
-    try:
-        return _listen(here, path, progress)
-    except EOFError:
-        child.join()
-        raise FormatError(
-            f"{path.name} must be an OpenStreetMap extract (.osm.pbf), and its parser ended with "
-            f"code {child.exitcode}: the file is damaged; fetch it again"
-        ) from None
-    finally:
-        child.kill()
-        child.join()
-        here.close()
-
-
-def _listen(pipe: Any, path: Path, progress: Progress) -> Found:
-    while True:
-        what, told = pipe.recv()
-        if what == "news":
-            progress(told)
-        elif what == "wrong":
-            raise FormatError(
-                f"{path.name} must be an OpenStreetMap extract (.osm.pbf), and it is not, or is "
-                f"damaged ({told}); fetch it again"
-            )
-        elif what == "large":
-            raise InputError(
-                f"an area must hold at most {MOST_POINTS:,} points of roads and outlines, and this "
-                "one holds more: give a smaller one with --area or --around"
-            )
-        elif what == "empty":
-            raise InputError(
-                "an area must hold roads, water, parks or names, and this extract has none there: "
-                "is it the extract of the right region?"
-            )
-        else:
-            area, shapes, names = told
-            made = {kind: list(shapely.from_wkb(wkb).geoms) for kind, wkb in shapes.items()}
-            return Found(Area(*area), made, names)
-
-
-def _check_begin(path: Path) -> None:
-    """Refuse a file whose first block is not the header of a PBF file, before a process starts."""
-    with path.open("rb") as stream:
-        head = stream.read(64)
-    if b"OSMHeader" not in head:
-        raise FormatError(
-            f"{path.name} must be an OpenStreetMap extract in PBF (.osm.pbf), and it does not "
-            "begin as one"
-        )
-
-
-def _child(pipe: Any, path: str, area: Area | None) -> None:
-    """Read in the other process; send news, and the result or what is wrong."""
-    # What libraries print to standard error would be among the messages of the command.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-    try:
-        reader = _Reader(area, lambda news: pipe.send(("news", news)))
-        with _node_store(path) as store:
-            reader.read(path, store)
-        pipe.send(reader.result())
-    except KeyboardInterrupt:
-        pass
-    except _TooManyPointsError:
-        pipe.send(("large", None))
-    except (RuntimeError, ValueError, OSError, MemoryError) as wrong:
-        # The words of the parser, without numbers: one could be a coordinate.
-        words = "".join(c for c in str(wrong) if not c.isdigit())[:100]
-        pipe.send(("wrong", " ".join(words.split()) or type(wrong).__name__))
-
-
-class _TooManyPointsError(Exception):
-    """More points than a map may have."""
-
-
-@contextmanager
-def _node_store(path: str) -> Iterator[str]:
-    """Return where osmium keeps positions of nodes: memory, or a file for a large extract."""
-    if os.path.getsize(path) <= _IN_MEMORY:
-        yield "sparse_mem_array"
-        return
-    with tempfile.TemporaryDirectory(prefix="whereish-nodes-") as folder:
-        yield f"sparse_file_array,{folder}/nodes"
+    box, shapes, names = parse_extract(
+        path, _Reader, area, progress, "whereish map", "roads, water, parks or names"
+    )
+    made = {kind: list(shapely.from_wkb(wkb).geoms) for kind, wkb in shapes.items()}
+    return Found(Area(*box), made, names)
 
 
 class _Reader:
@@ -210,7 +109,7 @@ class _Reader:
         self.points += int(shapely.get_num_coordinates(shape))
         self.kept += 1
         if self.points > MOST_POINTS:
-            raise _TooManyPointsError
+            raise TooManyPointsError
         if name and kind in (("park", "park"), ("park", "wood"), ("water", "lake")):
             inside = shape.representative_point()
             if self._holds(inside.x, inside.y):
@@ -220,9 +119,9 @@ class _Reader:
         if self.kept % _NEWS == 0:
             self.news(f"{self.kept:,} roads, waters and parks found")
 
-    def result(self) -> tuple[str, Any]:
+    def result(self) -> tuple[Any, ...] | None:
         if not self.shapes and not self.names:
-            return "empty", None
+            return None
         area = self.area
         if area is None:
             every = [shapely.total_bounds(shapes) for shapes in self.shapes.values()]
@@ -235,7 +134,7 @@ class _Reader:
             kind: shapely.to_wkb(shapely.GeometryCollection(shapes))
             for kind, shapes in self.shapes.items()
         }
-        return "done", (tuple(area), packed, self.names)
+        return tuple(area), packed, self.names
 
 
 def _lines(way: Any, wkb: Any, broken: tuple[type[Exception], ...]) -> list[Any]:

@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from whereish.measures import loss_between
-from whereish.places import Array, Places, as_metric, euclidean
+from whereish.places import Array, MapMetric, Places, as_metric, euclidean
 from whereish.places.documents import check_least
+
+_Arguments = ParamSpec("_Arguments")
+_Made = TypeVar("_Made")
+
+
+def takes_map_metric(make: Callable[_Arguments, _Made]) -> Callable[_Arguments, _Made]:
+    """Let a constructor take a `MapMetric` as ``privacy_metric``.
+
+    The constructor is given the distances between its places, which must be places of the metric.
+    The build record of what it returns, a mechanism or a list of them, names the kind of metric.
+    """
+    signature = inspect.signature(make)
+
+    @functools.wraps(make)
+    def made(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Made:
+        metric = kwargs.get("privacy_metric")
+        if metric is None and any(isinstance(one, MapMetric) for one in args):
+            metric = signature.bind(*args, **kwargs).arguments.get("privacy_metric")
+        if not isinstance(metric, MapMetric):
+            return make(*args, **kwargs)
+        given = signature.bind(*args, **kwargs)
+        places = given.arguments["places"]
+        where = places if isinstance(places, Places) else getattr(places, "places", places)
+        given.arguments["privacy_metric"] = metric.between(where)
+        found: Any = make(*given.args, **given.kwargs)
+        if isinstance(found, list):
+            return [_named(one, metric.kind) for one in found]  # type: ignore[return-value]
+        named: _Made = _named(found, metric.kind)
+        return named
+
+    return made
+
+
+def _named(mechanism: Any, kind: str) -> Any:
+    return mechanism.with_metadata(replace(mechanism.build, metric=kind), mechanism.proof)
 
 
 def chosen_outputs(inputs: Places, outputs: Places | Any | None) -> Places:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from whereish.places import KINDS
 from whereish.showing import Shown
 from whereish.units import km, percent
 
@@ -12,7 +13,7 @@ from whereish.units import km, percent
 # notes depend on it. A new field of Build stays out of files without a prior unless it is here.
 _WITHOUT_PRIOR = (
     "method", "solver", "form", "variables", "constraints", "edges", "dilation",
-    "requested_dilation", "stopped",
+    "requested_dilation", "stopped", "metric",
 )  # fmt: skip
 
 
@@ -47,6 +48,8 @@ class Build(Shown):
         is smaller than ``gap``.
     stopped
         Why a solver ended early: "time", or "asked" (Ctrl-C); None if it did not.
+    metric
+        The kind of the privacy metric, if that was made from a map: "roads" or "elastic".
     notes
         Remarks for the reader.
     """
@@ -66,6 +69,7 @@ class Build(Shown):
     gap: float | None = None
     program_gap: float | None = None
     stopped: str | None = None
+    metric: str | None = None
     notes: tuple[str, ...] = ()
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -87,3 +91,10 @@ class Build(Shown):
     def without_prior(self) -> Self:
         """Return the fields that may be published if the prior may not."""
         return type(self)(**{name: getattr(self, name) for name in _WITHOUT_PRIOR})
+
+
+def epsilon_unit(per_km: bool, metric: str | None) -> str:
+    """Return the unit of an epsilon, in words, by the kind of its metric."""
+    if per_km:
+        return "per km"
+    return KINDS[metric].epsilon_unit if metric in KINDS else "per unit of its own metric"

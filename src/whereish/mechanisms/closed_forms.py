@@ -13,6 +13,7 @@ from whereish.mechanisms.arguments import (
     chosen_outputs,
     metric_or_euclidean,
     quality_matrix,
+    takes_map_metric,
 )
 from whereish.mechanisms.build import Build
 from whereish.mechanisms.mechanism import Mechanism
@@ -21,6 +22,7 @@ from whereish.mechanisms.repairing import checked_or_repaired, repair_and_check
 from whereish.places import Array, Places, as_epsilon, as_metric, as_prior, euclidean
 
 
+@takes_map_metric
 def exponential(
     places: Places,
     epsilon: float,
@@ -66,6 +68,7 @@ def _exponential_matrix(distances: Array, level: float) -> Array:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
+@takes_map_metric
 def tight_constraints(
     places: Places, epsilon: float, privacy_metric: ArrayLike | None = None
 ) -> Mechanism:
@@ -102,6 +105,7 @@ def tight_matrix(metric: Array, level: float) -> Array:
     return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
 
 
+@takes_map_metric
 def closed_form(
     places: Places,
     prior: ArrayLike,

@@ -23,7 +23,7 @@ from whereish.measures import (
     loss_between,
 )
 from whereish.mechanisms.arguments import metric_or_euclidean
-from whereish.mechanisms.build import Build
+from whereish.mechanisms.build import Build, epsilon_unit
 from whereish.places import (
     Array,
     Immutable,
@@ -296,7 +296,7 @@ class Mechanism(Immutable, Shown):
     @property
     def epsilon_unit(self) -> str:
         """The unit of epsilon, in words."""
-        return "per km" if self.is_per_km else "per unit of its own metric"
+        return epsilon_unit(self.is_per_km, self.build.metric)
 
     def then(self, other: Mechanism | ArrayLike, outputs: Places | None = None) -> Mechanism:
         """Return this mechanism followed by another: the product K H.

@@ -16,6 +16,7 @@ from whereish.distributed.cluster import join_cluster, machines_of
 from whereish.errors import InputError, SolveError, WhereishError, described
 from whereish.limits import DILATION, LARGE_PLACES, MEMORY_GB, TOLERANCE
 from whereish.measures import Proof, relative_gap
+from whereish.mechanisms.arguments import takes_map_metric
 from whereish.mechanisms.closed_forms import closed_form
 from whereish.mechanisms.large import large_mechanism
 from whereish.mechanisms.mechanism import Mechanism
@@ -32,6 +33,7 @@ from whereish.solvers.estimates import expected_edges
 _ONE_CORE_UP_TO = 100
 
 
+@takes_map_metric
 def optimal(
     places: Places | Profile,
     prior: ArrayLike | None = None,
@@ -272,6 +274,7 @@ def _rows(priors: ArrayLike) -> NDArray[np.object_]:
         ) from None
 
 
+@takes_map_metric
 def optimal_each(
     places: Places,
     priors: ArrayLike,

@@ -40,7 +40,7 @@ class Request:
     tolerance: float = TOLERANCE
     time_limit_s: float | None = None
     memory_limit_gb: float = MEMORY_GB
-    privacy_metric: Array | None = None  # (n, n) distances; None for Euclidean distance
+    privacy_metric: Any = None  # (n, n) distances or a MapMetric; None for Euclidean distance
     quality_metric: Array | None = None
     outputs: tuple[int, ...] | None = None  # places that may be reported; None for all
     announce: Callable[[Plan], object] | None = None

@@ -3,6 +3,7 @@
 from whereish.places.frames import network_metric
 from whereish.places.grids import grid_layout, square_grid
 from whereish.places.lattice import Lattice
+from whereish.places.map_metric import KINDS, MapMetric, MetricKind
 from whereish.places.metrics import (
     METRICS,
     discrete,
@@ -13,6 +14,7 @@ from whereish.places.metrics import (
     named_metric,
     register_metric,
     shortest_paths,
+    symmetric_graph,
 )
 from whereish.places.points import LocalPlane, Places
 from whereish.places.roads import RoadNetwork, RoadPoints
@@ -34,9 +36,10 @@ from whereish.places.validation import (
 from whereish.places.voronoi import CellEdges, cell_edges
 
 __all__ = [
-    "METRICS", "Array", "CellEdges", "Immutable", "Lattice", "LocalPlane", "Places", "RoadNetwork",
-    "RoadPoints", "Subdivision", "as_epsilon", "as_loss", "as_metric", "as_number", "as_numbers",
-    "as_prior", "as_whole", "cell_edges", "check_order", "discrete", "euclidean", "geodesic",
-    "graph_metric", "grid_layout", "metric_names", "named_metric", "network_metric", "normalised",
-    "readonly", "register_metric", "shortest_paths", "square_grid",
+    "KINDS", "METRICS", "Array", "CellEdges", "Immutable", "Lattice", "LocalPlane", "MapMetric",
+    "MetricKind", "Places", "RoadNetwork", "RoadPoints", "Subdivision", "as_epsilon", "as_loss",
+    "as_metric", "as_number", "as_numbers", "as_prior", "as_whole", "cell_edges", "check_order",
+    "discrete", "euclidean", "geodesic", "graph_metric", "grid_layout", "metric_names",
+    "named_metric", "network_metric", "normalised", "readonly", "register_metric",
+    "shortest_paths", "square_grid", "symmetric_graph",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ import numpy as np
 
 from whereish.errors import InputError
 from whereish.limits import LARGEST, LEAST_PLACES, MOST_PLACES, PRIOR_TOLERANCE
+from whereish.places.map_metric import MapMetric
 from whereish.places.metrics import METRICS, graph_metric, metric_names
 from whereish.places.points import Places
 from whereish.places.validation import Array, as_distances, as_loss, check_order, readonly
@@ -151,10 +152,11 @@ class GivenMetric:
             raise InputError(str(wrong), f"{field}.edges") from None
 
 
-def read_metric(field: str, value: Any, places: Places) -> str | GivenMetric | None:
+def read_metric(field: str, value: Any, places: Places) -> str | GivenMetric | MapMetric | None:
     """Read a metric: a name from the registry, ``{"matrix": ...}`` or ``{"edges": ...}``.
 
-    ``field`` says what it is for, as in "privacy_metric". None stands for Euclidean distance.
+    A `MapMetric` is restricted to the places; as a privacy metric it keeps its meaning. ``field``
+    says what it is for, as in "privacy_metric". None stands for Euclidean distance.
     """
     if value is None or isinstance(value, str):
         known = metric_names(field.removesuffix("_metric"))
@@ -163,6 +165,14 @@ def read_metric(field: str, value: Any, places: Places) -> str | GivenMetric | N
         if value is not None and METRICS[value].on_earth and places.latlon is None:
             raise InputError(f"{field} {value} must have places.latlon to go with", field)
         return None if value == "euclidean" else value
+    if isinstance(value, MapMetric):
+        try:
+            on_places = value.restricted(places)
+        except InputError as wrong:
+            raise InputError(f"{field}: {wrong}", field) from None
+        if field == "privacy_metric":
+            return on_places
+        value = on_places.distances
     if isinstance(value, GivenMetric):
         value = {value.kind: value.numbers}
     elif hasattr(value, "__array__"):
@@ -254,4 +264,6 @@ def metric_schema(use: str) -> Schema:
         _object(name, {"type": "array", "items": item, "minItems": 1})
         for name, item in (("matrix", row), ("edges", edge))
     ]
+    about = "A metric file of `whereish metric`, in base64, for these places."
+    as_data.append(_object("file", {"type": "string", "description": about}))
     return {"anyOf": [{"enum": [*names, None], "description": words}, *as_data]}

@@ -117,6 +117,18 @@ def shortest_paths(n: int, pairs: NDArray[np.int64], lengths: Array) -> Array:
     return np.minimum(metric, metric.T)
 
 
+def symmetric_graph(n: int, edges: NDArray[Any], lengths: Array) -> Any:
+    """Return an undirected graph as a sparse matrix; of parallel edges the shortest counts."""
+    from scipy.sparse import coo_array
+
+    a, b = np.concatenate([edges, edges[:, ::-1]]).T
+    weights = np.concatenate([lengths, lengths])
+    order = np.lexsort((weights, b, a))  # the shortest of parallel edges comes first
+    a, b, weights = a[order], b[order], weights[order]
+    first = np.r_[True, (a[1:] != a[:-1]) | (b[1:] != b[:-1])][: len(a)]
+    return coo_array((weights[first], (a[first], b[first])), shape=(n, n)).tocsr()
+
+
 def discrete(n: int) -> Array:
     """Return the discrete metric: 0 for the same place, 1 for two different ones.
 

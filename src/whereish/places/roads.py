@@ -17,13 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 from whereish.errors import InputError
 from whereish.limits import MOST_VERTICES
 from whereish.places.lattice import UNITS_PER_KM, Whole
-from whereish.places.metrics import shortest_paths
+from whereish.places.metrics import shortest_paths, symmetric_graph
 from whereish.places.points import SAME_PLACE_KM, Places
 from whereish.places.validation import Array, Immutable, as_number, as_numbers, readonly
 
 # All streets together. Three times this, the longest sum of a distance, is below 2^53 units.
 MOST_STREETS_KM = 2048.0
 SNAP_KM = 1.0  # a point further from every street is more likely a mistake than a place
+_FEW_SOURCES = 4  # a table of all nodes pays off from this share of them: a quarter
+_ROW_NUMBERS = 20_000_000  # distances that a search holds at once: 160 MB
 _LEAST = int(SAME_PLACE_KM * UNITS_PER_KM)  # a street is at least a millimetre long, in units
 
 
@@ -61,8 +63,6 @@ class RoadNetwork(Immutable):
     ) -> None:
         places = _as_nodes(nodes)
         places.check_km()
-        if len(places) > MOST_VERTICES:
-            raise InputError(f"nodes must be at most {MOST_VERTICES:,}, got {len(places):,}")
         ends = _as_edges(edges, len(places))
         units = _as_units(places, ends, lengths)
         object.__setattr__(self, "nodes", places)
@@ -116,6 +116,11 @@ class RoadNetwork(Immutable):
     @cached_property
     def between_nodes(self) -> Array:
         """(n, n) distances along the streets between nodes, in whole units, as exact doubles."""
+        if len(self.nodes) > MOST_VERTICES:
+            raise InputError(
+                f"nodes must be at most {MOST_VERTICES:,} for a table of all distances, got "
+                f"{len(self.nodes):,}: take a smaller area"
+            )
         return shortest_paths(len(self.nodes), self.edges, self.units.astype(np.float64))
 
     @cached_property
@@ -191,13 +196,38 @@ class RoadNetwork(Immutable):
         steps = np.clip(np.floor(shares * units + 0.5).astype(np.int64), 0, units)
         return RoadPoints(self, street, steps)
 
+    def _paths(self, ends: Whole, others: Whole) -> Array:
+        """Return (2, 2, n, m) distances in units from either end of a street to either other."""
+        sources, of = np.unique(ends, return_inverse=True)
+        targets, to = np.unique(others, return_inverse=True)
+        whole = "between_nodes" in self.__dict__ or _FEW_SOURCES * len(sources) > len(self.nodes)
+        if whole and len(self.nodes) <= MOST_VERTICES:
+            found = self.between_nodes[np.ix_(sources, targets)]
+        else:
+            found = self._rows(sources, targets)
+        of, to = of.reshape(ends.shape), to.reshape(others.shape)
+        return np.array([[found[np.ix_(of[:, a], to[:, b])] for b in range(2)] for a in range(2)])
+
+    def _rows(self, sources: Whole, targets: Whole) -> Array:
+        """Return the distances in units between some nodes, without a table of all of them."""
+        from scipy.sparse.csgraph import dijkstra
+
+        graph = symmetric_graph(len(self.nodes), self.edges, self.units.astype(np.float64))
+        found = np.empty((len(sources), len(targets)))
+        step = max(1, _ROW_NUMBERS // len(self.nodes))
+        for begin in range(0, len(sources), step):
+            part = slice(begin, begin + step)
+            found[part] = dijkstra(graph, indices=sources[part])[:, targets]
+        return found
+
     def distances(self, points: RoadPoints, others: RoadPoints) -> Array:
         """Return the distances along the streets, (n, m), in km. They are exact."""
         here, there = self.snap(points), self.snap(others)
         found = np.full((len(here), len(there)), np.inf)
+        paths = self._paths(here.ends, there.ends)
         for a in range(2):
             for b in range(2):
-                path = self.between_nodes[np.ix_(here.ends[:, a], there.ends[:, b])]
+                path = paths[a, b]
                 path += here.to_ends[:, a, None]
                 path += there.to_ends[None, :, b]
                 np.minimum(found, path, out=found)

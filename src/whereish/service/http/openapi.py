@@ -121,6 +121,7 @@ _NESTED = {
     "xy_km": "PlanePlaces",
     "matrix": "DistanceMatrix",
     "edges": "RoadNetwork",
+    "file": "MetricFile",
 }
 
 
