@@ -5,6 +5,9 @@ from __future__ import annotations
 import html.parser
 import itertools
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -238,7 +241,7 @@ def test_plots_are_drawn_into_given_axes(profile: wh.Profile, mechanism: wh.Mech
     try:
         assert profile.plot(ax=left) is left
         assert mechanism.plot(place=2, prior=profile.prior, ax=right) is right
-        assert "number 2" in right.get_title(loc="left")
+        assert "Where market (star) is reported to" in right.get_title(loc="left")
         assert "off on average over the prior" in right.get_title(loc="left")
         with pytest.raises(wh.InputError, match="place must be from 0 to 3, got 4"):
             mechanism.plot(place=4, ax=right)
@@ -252,3 +255,17 @@ def test_plots_make_axes_of_their_own(mechanism: wh.Mechanism) -> None:
     assert len(plt.get_fignums()) == len(before) + 1
     assert "on average" not in axis.get_title(loc="left")
     plt.close(axis.figure)
+
+
+@pytest.mark.slow
+def test_six_things_that_researchers_do(tmp_path: Path) -> None:
+    """The example runs as it is, without a warning, and says what its cells promise."""
+    script = Path(__file__).parent.parent / "examples" / "notebook.py"
+    assert script.read_text().count("\n# %% ") == 6
+    command = [sys.executable, "-W", "error", str(script), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "at 0.5 per km: not private" in done.stdout
+    assert "reached=0.49" in done.stdout or "reached=0.50" in done.stdout
+    for name in ("notebook-maps.png", "notebook-trade-off.png"):
+        assert (tmp_path / name).stat().st_size > 10_000

@@ -144,7 +144,9 @@ def draw_reports(
     draw_values(axis, outputs, reports, _REPORT_MAP, "chance of this report", see_through)
     x, y = mechanism.inputs.xy[place]
     axis.scatter([x], [y], s=190, marker="*", color=_ACCENT, edgecolor="white", zorder=6)
-    title = f"Where the starred place (number {place}) is reported to"
+    labels = mechanism.inputs.labels
+    name = f"the starred place (number {place})" if labels is None else f"{labels[place]} (star)"
+    title = f"Where {name} is reported to"
     if prior_known:
         loss = quality_loss(mechanism, profile.prior)
         title += f"\n(reports are {km(loss)} off on average over the prior)"
