@@ -6,6 +6,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def test_a_member_with_a_larger_epsilon_is_caught(
     forged = object.__new__(wh.MechanismByTime)
     forged.__dict__.update(MECHANISM.__dict__, mechanisms=(MECHANISM.mechanisms[0], worse))
     assert made._policy is not None
-    made._policy.mechanism = forged
+    made._policy.schedule = replace(made._policy.schedule, mechanisms=(forged,))
     assert wrong_runs(monkeypatch, begin)
 
 

@@ -245,11 +245,11 @@ export class MechanismByTime {
   distances(place: number): Float64Array;
   output(number: number): Output;
   outputInPlane(number: number): [number, number];
-  locate(latitude: number, longitude: number): Located;
+  locate(latitude: number, longitude: number): { place: number; snappedKm: number; outside: boolean };
   /** `time` in milliseconds since 1970; by default now. */
   report(latitude: number, longitude: number, options?: { outside?: Outside; time?: number }): Output;
   /** The largest of the periods. */
-  accuracyKm(share?: number, prior?: ArrayLike<number>): number;
+  accuracyKm(share?: number, prior?: readonly number[] | Float64Array | null): number;
 }
 
 export type AnyMechanism = Mechanism | MechanismByTime | EverywhereMechanism | PlanarLaplaceEverywhere;

@@ -35,7 +35,9 @@ def check_taper_flags(flags: dict[str, Any]) -> None:
         if name in flags:
             raise InputError(f"--{name.replace('_', '-')} must be left out with --taper: {why}")
     if not 2 <= flags["taper"] <= _MOST:
-        raise InputError(f"taper must be a number of draws from 2 to {_MOST}")
+        raise InputError(
+            f"--taper must be a number of draws from 2 to {_MOST}, got {flags['taper']}"
+        )
 
 
 def taper_files(output: Path, draws: int) -> list[Path]:
