@@ -37,9 +37,8 @@ def slow_gap(matrix: Any, shares: Any, weights: Any) -> float:
     seen = [
         sum(p * row[z] for p, row in zip(weights, matrix, strict=True)) for z in range(len(shares))
     ]
-    return (
-        max(sum(s / f * k for s, f, k in zip(shares, seen, row, strict=True)) for row in matrix) - 1
-    )
+    rows = [sum(s / f * k for s, f, k in zip(shares, seen, row, strict=True)) for row in matrix]
+    return float(max(rows)) - 1
 
 
 def slow_update(matrix: Any, shares: Any, steps: int) -> list[float]:
