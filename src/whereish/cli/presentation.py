@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 import whereish as wh
@@ -27,7 +28,11 @@ def comparison_table(
     rows: list[Row], title: str | None = None, *, at_points: bool = False
 ) -> Table:
     """Make the table that `compare` and the demo show; with the loss at raw points if asked."""
-    table = Table(title=title, title_justify="left", header_style="bold")
+    # Without lines between the columns, the table fits 80 columns.
+    table = Table(
+        title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
+    )  # fmt: skip
     table.add_column("mechanism", no_wrap=True)
     headings = [
         "quality loss",
@@ -40,7 +45,7 @@ def comparison_table(
     if not at_points or len(levels) > 1:  # one epsilon for all was said before
         headings.insert(0, "epsilon")
     for heading in headings:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", width=5 if heading == "map error" else 7)
     for row in rows:
         if row.problem is not None:
             table.add_row(row.name, "not built", *[""] * (len(headings) - 1))
