@@ -120,7 +120,7 @@ def test_a_metric_on_some_places_is_that_of_floyd_and_warshall(n: int, seed: int
     made = MapMetric("elastic", places, edges=edges, lengths=lengths)
     pairs = [(a, b, w) for (a, b), w in zip(edges.tolist(), lengths.tolist(), strict=True)]
     slow = np.array(metric_checks.floyd_warshall(n, pairs))
-    some = rng.permutation(n)[: max(2, n // 2)]
+    some = rng.permutation(n)[: max(2, n // 2)].tolist()
     assert made.between(places.subset(some)) == pytest.approx(slow[np.ix_(some, some)])
     assert made.distances == pytest.approx(slow)
     assert made.restricted(places.subset(some)).distances == pytest.approx(slow[np.ix_(some, some)])
@@ -153,6 +153,6 @@ def test_other_places_than_those_of_the_metric_are_refused() -> None:
     places = Places.from_xy(LINE)
     made = MapMetric("roads", places, edges=[[0, 1], [1, 2]], lengths=[1, 1])
     with pytest.raises(InputError, match="1 of 2 are not"):
-        made.between(Places.from_xy([[0, 0], [1.5, 0]]))
+        made.between(Places.from_xy([[0.0, 0.0], [1.5, 0.0]]))
     with pytest.raises(InputError, match="two are the same"):
-        made.between(Places.from_xy([[0, 0], [0.0005, 0]]))
+        made.between(Places.from_xy([[0.0, 0.0], [0.0005, 0.0]]))

@@ -23,6 +23,7 @@ from whereish.cli import app
 from whereish.errors import FormatError, InputError
 from whereish.maps import Area, parse_area, read_extract, read_map, reduce_map
 from whereish.maps.kinds import area_kind, line_kind
+from whereish.maps.parser import TooManyPointsError
 from whereish.maps.sea import sea_of
 
 pytest.importorskip("osmium", reason="osmium is not installed")
@@ -224,7 +225,7 @@ def test_an_area_with_too_many_points_is_refused(
 
     monkeypatch.setattr(module, "MOST_POINTS", 100)
     reader = module._Reader(AREA, lambda news: None)
-    with pytest.raises(module.TooManyPointsError):
+    with pytest.raises(TooManyPointsError):
         reader.read(str(extract), "sparse_mem_array")
 
 

@@ -90,9 +90,9 @@ class MapMetric(Immutable):
 
     kind: str
     places: Places
-    matrix: Array | None = None
-    edges: NDArray[np.int32] | None = None
-    lengths: Array | None = None
+    matrix: Any = None
+    edges: Any = None
+    lengths: Any = None
     facts: dict[str, Any] = field(default_factory=dict)
     attribution: str = ""
 
@@ -139,9 +139,9 @@ class MapMetric(Immutable):
     def distances(self) -> Array:
         """(n, n) distances, read-only. Of a graph with 10,000 places they take 0.8 GB."""
         if self.matrix is not None:
-            return self.matrix
-        pairs = cast("NDArray[np.int32]", self.edges).astype(np.int64)
-        return cast(Array, readonly(shortest_paths(len(self), pairs, cast(Array, self.lengths))))
+            return cast(Array, self.matrix)
+        pairs = self.edges.astype(np.int64)
+        return cast(Array, readonly(shortest_paths(len(self), pairs, self.lengths)))
 
     def between(self, places: Places) -> Array:
         """Return the (k, k) distances between some of its places, in the order given.
@@ -170,9 +170,7 @@ class MapMetric(Immutable):
     @cached_property
     def graph(self) -> Any:
         """The edges as a symmetric sparse matrix of SciPy."""
-        return symmetric_graph(
-            len(self), cast("NDArray[np.int32]", self.edges), cast(Array, self.lengths)
-        )
+        return symmetric_graph(len(self), self.edges, self.lengths)
 
     def _numbers(self, places: Places) -> NDArray[np.int64]:
         if not isinstance(places, Places):
