@@ -229,6 +229,8 @@ def check_everywhere_flags(flags: dict[str, Any]) -> None:
 
 def read_metric(path: Path, within: str | None) -> MapMetric:
     """Read the metric of --metric; --within is a length, and not every metric has lengths."""
+    if not path.exists():
+        raise InputError(f"--metric must be a file that exists, got {path}")
     found = load_metric(path)
     if within is not None and not found.words.is_km:
         raise InputError(
