@@ -20,6 +20,7 @@ img{max-width:100%;height:auto;background:#fff;border:1px solid #e4e0d6;border-r
 .ours{background:#e6f0f8;font-weight:600}.no{color:#a33;font-weight:600}.yes{color:#06654d;font-weight:600}
 .narrow{font-size:.8rem}.narrow th{white-space:normal}.narrow th,.narrow td{padding:.3em .45em}
 .wide{overflow-x:auto}.wide img{max-width:none;width:100%;min-width:44rem}
+td.words{min-width:9rem}
 .small{font-size:.88rem;color:#5a6672}
 code{background:#f0ece2;padding:.1em .3em;border-radius:3px;overflow-wrap:anywhere}
 """
