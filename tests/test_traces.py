@@ -68,6 +68,16 @@ def t_drive(folder: Path, table: pl.DataFrame) -> Path:
     return folder
 
 
+def snap(folder: Path, table: pl.DataFrame) -> Path:
+    folder.mkdir()
+    lines = [
+        f"{user}\t{time:%Y-%m-%dT%H:%M:%SZ}\t{lat}\t{lon}\t{420315 + number}"
+        for number, (user, time, lat, lon) in enumerate(table.rows())
+    ]
+    (folder / "check-ins.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
 def table(folder: Path, rows: pl.DataFrame, kind: str) -> Path:
     path = folder / f"traces.{kind}"
     if kind == "csv":
@@ -89,6 +99,7 @@ def test_every_format_gives_the_same_table(tmp_path: Path) -> None:
     for path, kind in (
         (geolife(tmp_path / "geolife", rows), "geolife"),
         (t_drive(tmp_path / "taxis", rows), "t-drive"),
+        (snap(tmp_path / "gowalla", rows), "snap"),
         (table(tmp_path, rows, "csv"), "csv"),
         (table(tmp_path, rows, "parquet"), "parquet"),
     ):
@@ -423,20 +434,21 @@ def test_a_quote_spoils_no_more_than_its_row(tmp_path: Path, note: str) -> None:
     assert all(kept[f"{h:02d}"] == float(f"48.{h}") for h in range(20) if h != 5)
 
 
-@pytest.mark.parametrize("kind", ["geolife", "t-drive", "csv"])
+@pytest.mark.parametrize("kind", ["geolife", "t-drive", "snap", "csv"])
 @pytest.mark.parametrize("cut", [False, True])
 def test_packed_texts_are_read_as_far_as_they_go(tmp_path: Path, kind: str, cut: bool) -> None:
     rows = truth(users=3, rows=3000)
     tree = {
         "geolife": lambda: geolife(tmp_path / "x", rows, files=1),
         "t-drive": lambda: t_drive(tmp_path / "x", rows),
+        "snap": lambda: snap(tmp_path / "x", rows),
         "csv": lambda: _file(tmp_path / "x.csv", _csv(rows)),
     }[kind]()
     for file in list(tree.rglob("*.*")) if tree.is_dir() else [tree]:
         if file.is_file():
             whole = gzip.compress(file.read_bytes())
             inside = file.relative_to(tmp_path).as_posix()  # tmp_path itself may be called 001
-            spoil = cut and (kind == "csv" or "001" in inside)
+            spoil = cut and (kind in ("csv", "snap") or "001" in inside)
             file.with_name(file.name + ".gz").write_bytes(whole[:-5000] if spoil else whole)
             file.unlink()
     where = tree if tree.is_dir() else tree.with_name("x.csv.gz")
@@ -529,6 +541,25 @@ def test_a_bad_first_line_hides_no_taxi(tmp_path: Path, named: str | None, first
     if first != "\n":
         with pytest.raises(wh.FormatError, match="line 1"):
             everything(folder, kind=named, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("row", "dropped"),
+    [("garbage", 1), ("\t\t\t\t", 0), ("0\t2010-10-19T23:55:27Z\t30.2\t-97.8", 0),
+     ("0\t2010-10-19T23:55:27Z\tx\t-97.8\t7", 1), ("0\t\t30.2\t-97.8\t7", 1),
+     ("0,2010-10-19T23:55:27Z,30.2,-97.8,7", 1), ("0\t2010-10-19T23:55:27Z\t0.0\t0.0\t7", 1),
+     ('"\t2010-10-19T23:55:27Z\t30.2\t-97.8\t7', 0)],
+)  # fmt: skip
+@pytest.mark.parametrize("first", [False, True])
+def test_a_bad_check_in_spoils_no_other(
+    tmp_path: Path, row: str, dropped: int, first: bool
+) -> None:
+    good = "7\t2010-10-19T23:55:27Z\t30.23\t-97.79\t22847\n"
+    text = f"{row}\n{good}{good}" if first else f"{good}{row}\n{good}"
+    _, funnel = everything(_file(tmp_path / "check-ins.txt", text), kind="snap")
+    assert funnel.dropped == dropped
+    assert funnel.kept == funnel.rows - dropped >= 2
+    assert not funnel.broken
 
 
 @pytest.mark.parametrize("row", ["garbage", "v,,,", ",,,x", "v,2020-01-01 00:00:00"])

@@ -28,7 +28,7 @@ from whereish.profiles.visits import CountOptions
 from whereish.traces import KINDS, cache_folder, hold
 
 _PLACES, _COUNTS, _MANY, _FILES = (
-    "Which places", "What is counted", "Many people", "How TRACES are read",
+    "Which places", "What is counted", "Many people", "Arguments",
 )  # fmt: skip
 _PERIOD = f"{', '.join(PERIODS)}, or 22-6."
 _POINTS = "--points/--no-points"

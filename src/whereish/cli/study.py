@@ -1,4 +1,4 @@
-"""``whereish study``: studies beyond the paper. `traces`: reports over time."""
+"""``whereish study``: studies beyond the paper. `traces`: reports over time; `mechanisms`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 import whereish as wh
 from whereish.cli.console import Facts, command, say, waiting
 from whereish.cli.options import AS_JSON, flag, option, output_option
+from whereish.cli.study_mechanisms import mechanisms
 from whereish.errors import InputError
 from whereish.places import as_number, as_whole
 from whereish.studies import (
@@ -25,8 +26,9 @@ from whereish.studies import (
 )
 
 study_app = typer.Typer(
-    no_args_is_help=True, help="Study reports over time: a report with figures."
+    no_args_is_help=True, help="Study mechanisms, or reports over time: a page with figures."
 )
+study_app.command("mechanisms")(mechanisms)
 _DATA, _PROTOCOL, _EQUAL = "The data", "The protocol", "Attacks at equal budget"
 _QUICK = {"users": 12, "days": 6, "per_person": 3, "attacked": 4, "people": 3, "attack_days": 3}
 _FULL = {"users": 60, "days": 20, "per_person": 10, "attacked": 40, "people": 10, "attack_days": 14}

@@ -5,6 +5,7 @@ from whereish.measures.adversary import adversary_error, best_remap, conditional
 from whereish.measures.audit import TOTAL, Counts, Limits, audit_counts, check_rows
 from whereish.measures.bound import Decay, Proof, lower_bound, relative_gap, valid_rows
 from whereish.measures.channel import Channel, loss_between
+from whereish.measures.exact_tightest import exact_tightest_epsilon
 from whereish.measures.lattice_audit import LatticeVerdict, audit_lattice, steepest
 from whereish.measures.privacy import TightestEpsilon, Verdict, check_private, tightest_epsilon
 from whereish.measures.quality import (
@@ -37,6 +38,7 @@ __all__ = [
     "check_private",
     "check_rows",
     "conditional_entropy",
+    "exact_tightest_epsilon",
     "loss_between",
     "lower_bound",
     "quality_loss",

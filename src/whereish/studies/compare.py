@@ -186,36 +186,48 @@ def compare(
     )  # fmt: skip
     points = points_of(profile)
     at_points = replace(asked, places=points.places, prior=points.prior, vertices=VERTICES)
-    for name, guarantee, make in _others(asked, at_points if everywhere else None):
-        tell(name)
+    for row in other_mechanisms():
+        if row.guarantee == "everywhere" and not everywhere:
+            continue
+        tell(row.name)
         try:
-            made = make()
+            made = row.make(at_points if row.guarantee == "everywhere" else asked)
             if isinstance(made, Mechanism):
-                yield measure(name, made, profile)
+                yield measure(row.name, made, profile)
             else:
-                yield measure_everywhere(name, made, profile)
+                yield measure_everywhere(row.name, made, profile)
         except WhereishError as wrong:
-            yield Row(name, problem=str(wrong), guarantee=guarantee)
+            yield Row(row.name, problem=str(wrong), guarantee=row.guarantee)
 
 
-def _others(
-    asked: Request, at_points: Request | None
-) -> Iterator[tuple[str, Guarantee | None, Callable[[], AnyMechanism]]]:
-    """List the rows after the first: name, what epsilon is between, and constructor."""
+@dataclass(frozen=True)
+class Listed:
+    """A mechanism of the registry as a row: name, what epsilon is between, words, constructor."""
+
+    name: str
+    guarantee: Guarantee | None
+    about: str
+    make: Callable[[Request], AnyMechanism]
+
+
+def other_mechanisms() -> Iterator[Listed]:
+    """List the rows after the first, in their order."""
     shown = [entry for entry in MECHANISMS.values() if entry.title and entry.name != "exact"]
     private = [(entry, make) for entry in shown if (make := entry.for_epsilon) is not None]
     for entry, make in private:
         if entry.remaps:
-            yield f"{entry.title} + remap", "places", partial(_remapped, make, asked)
+            name, about = f"{entry.title} + remap", f"{entry.about}; then the best guess"
+            yield Listed(name, "places", about, partial(_remapped, make))
     for entry, make in private:
-        yield str(entry.title), "places", partial(make, asked)
+        yield Listed(str(entry.title), "places", entry.about, make)
     for entry in shown:
-        if entry.for_points is not None and at_points is not None:
-            yield str(entry.title), "everywhere", partial(entry.for_points, at_points)
+        if entry.for_points is not None:
+            yield Listed(str(entry.title), "everywhere", entry.about, entry.for_points)
     for entry in shown:
         if entry.for_loss is not None:
             between: Guarantee | None = None if entry.for_epsilon is None else "places"
-            yield f"{entry.title}, equal loss", between, partial(entry.for_loss, asked)
+            name, about = f"{entry.title}, equal loss", f"{entry.about}; the optimal one's loss"
+            yield Listed(name, between, about, entry.for_loss)
 
 
 def _remapped(make: Callable[[Request], Mechanism], asked: Request) -> Mechanism:

@@ -18,6 +18,9 @@ th{font-weight:600;border-bottom:2px solid #b8b2a4}
 td:first-child,th:first-child,td.words,th.words{text-align:left}
 img{max-width:100%;height:auto;background:#fff;border:1px solid #e4e0d6;border-radius:4px}
 .ours{background:#e6f0f8;font-weight:600}.no{color:#a33;font-weight:600}.yes{color:#06654d;font-weight:600}
+.narrow{font-size:.8rem}.narrow th{white-space:normal}.narrow th,.narrow td{padding:.3em .45em}
+.wide{overflow-x:auto}.wide img{max-width:none;width:100%;min-width:44rem}
+td.words{min-width:9rem}
 .small{font-size:.88rem;color:#5a6672}
 code{background:#f0ece2;padding:.1em .3em;border-radius:3px;overflow-wrap:anywhere}
 """
@@ -34,10 +37,11 @@ def page(title: str, parts: list[str]) -> str:
     )
 
 
-def picture(png: bytes, alt: str) -> str:
-    """Return a picture that is a part of the page."""
+def picture(png: bytes, alt: str, *, wide: bool = False) -> str:
+    """Return a picture that is a part of the page; a wide one scrolls on a small screen."""
     data = base64.b64encode(png).decode()
-    return f'<img alt="{text(alt)}" src="data:image/png;base64,{data}">'
+    image = f'<img alt="{text(alt)}" src="data:image/png;base64,{data}">'
+    return f"<div class=wide>{image}</div>" if wide else image
 
 
 def table(
@@ -46,19 +50,23 @@ def table(
     words: tuple[int, ...] = (),
     raw: tuple[int, ...] = (),
     first: str = "",
+    kind: str = "",
 ) -> str:
-    """Return a table; `words` columns wrap, `raw` columns are HTML, `first` is a CSS class."""
+    """Return a table; `words` columns wrap, `raw` columns are HTML.
+
+    `first` is the CSS class of the first row, `kind` that of the table.
+    """
 
     def row(cells: list[str], tag: str, kind_of_row: str = "") -> str:
         written = []
         for number, cell in enumerate(cells):
-            kind = " class=words" if number in words else ""
+            wraps = " class=words" if number in words else ""
             inside = cell if number in raw and tag == "td" else text(cell)
-            written.append(f"<{tag}{kind}>{inside}</{tag}>")
+            written.append(f"<{tag}{wraps}>{inside}</{tag}>")
         return f"<tr{kind_of_row}>{''.join(written)}</tr>"
 
     return (
-        f"<table><thead>{row(heads, 'th')}</thead><tbody>"
+        f"<table{f' class={kind}' if kind else ''}><thead>{row(heads, 'th')}</thead><tbody>"
         + "".join(
             row(cells, "td", f" class={first}" if first and number == 0 else "")
             for number, cells in enumerate(rows)

@@ -12,6 +12,7 @@ from whereish.traces.readers.google import Google
 from whereish.traces.readers.gpx import Gpx
 from whereish.traces.readers.parquet import Parquet
 from whereish.traces.readers.reader import Options, Reader
+from whereish.traces.readers.snap import Snap
 from whereish.traces.readers.t_drive import TDrive
 
 __all__ = ["KINDS", "READERS", "Options", "Reader", "register"]
@@ -27,4 +28,4 @@ def register(*readers: Reader) -> None:
     READERS.update({reader.name: reader for reader in readers})
 
 
-register(GeoLife(), Google(), Gpx(), GeoJson(), Parquet(), TDrive(), Csv())
+register(GeoLife(), Google(), Gpx(), GeoJson(), Parquet(), TDrive(), Snap(), Csv())

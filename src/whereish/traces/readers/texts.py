@@ -106,24 +106,27 @@ def scan_csv_files(files: Sequence[Path], **options: Any) -> pl.LazyFrame:
     )
 
 
-def scan_lines(files: Sequence[Path], names: Sequence[str], skip_rows: int = 0) -> pl.LazyFrame:
+def scan_lines(
+    files: Sequence[Path], names: Sequence[str], skip_rows: int = 0, separator: str = ","
+) -> pl.LazyFrame:
     """Open files without a heading; rows that are too short end in nulls."""
     plain = {"has_header": False, "quote_char": None, "skip_rows": skip_rows}
-    if len(files) > 1 or _width(files[0], skip_rows) == len(names):
-        return scan_csv_files(files, schema=dict.fromkeys(names, pl.String), **plain)
+    if len(files) > 1 or _width(files[0], skip_rows, separator) == len(names):
+        schema = dict.fromkeys(names, pl.String)
+        return scan_csv_files(files, schema=schema, separator=separator, **plain)
     # Polars would expect every row to have as many fields as the first, which is a bad row here.
     lines = scan_csv_files(files, schema={"whole": pl.String}, separator="\x1f", **plain)
-    fields = pl.col("whole").str.split_exact(",", len(names))
+    fields = pl.col("whole").str.split_exact(separator, len(names))
     parts = [fields.struct.field(f"field_{n}").alias(name) for n, name in enumerate(names)]
     return lines.with_columns(parts)
 
 
-def _width(file: Path, skip_rows: int) -> int:
+def _width(file: Path, skip_rows: int, separator: str) -> int:
     """Count the columns of the first row."""
     with open_bytes(file) as stream:
         for _ in range(skip_rows):
             read_line(stream)
-        return read_line(stream).count(b",") + 1
+        return read_line(stream).count(separator.encode()) + 1
 
 
 def typed_frames(
