@@ -115,7 +115,7 @@ def _root(
         False, "Print the version.", None, None, "--version", is_eager=True, callback=_version
     ),
 ) -> None:
-    """Tell services where-ish you are, with a proof. COMMAND --help explains a command."""
+    """Tell services where-ish you are, with a proof. See COMMAND --help."""
 
 
 def main() -> None:

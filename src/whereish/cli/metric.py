@@ -71,9 +71,9 @@ def metric(
     ),
     as_json: bool = AS_JSON,
 ) -> Facts:
-    """Make a privacy metric from an OpenStreetMap extract, for build --metric.
+    """Make a privacy metric from an OpenStreetMap extract.
 
-    With roads, epsilon is per km along the roads. The elastic metric has no km: epsilon 1 means
+    For build --metric. With roads, epsilon is per km along the roads. The elastic metric has no km: epsilon 1 means
     that every place is among others that hold a given mass of buildings and amenities.
     """
     if roads == elastic:
