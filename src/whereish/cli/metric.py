@@ -73,8 +73,9 @@ def metric(
 ) -> Facts:
     """Make a privacy metric from an OpenStreetMap extract.
 
-    With roads, epsilon is per km along the roads. The elastic metric has no km: epsilon 1 means
-    that every place is among others that hold a given mass of buildings and amenities.
+    For build --metric. With roads, epsilon is per km along the roads. The elastic metric has no km:
+    epsilon 1 means that every place is among others that hold a given mass of buildings and
+    amenities.
     """
     if roads == elastic:
         raise InputError("give --roads or --elastic: one of them, and not both")
