@@ -78,7 +78,8 @@ def plain_program(
     sums = [[1.0 if k // n == x and k < n * n else 0.0 for k in range(len(cost))] for x in range(n)]
     found = linprog(cost, rows, right, sums, [1.0] * n)
     assert found.status == 0, found.message
-    return float(found.fun if allowed_km is None else -found.fun)
+    assert found.fun is not None
+    return float(found.fun) if allowed_km is None else -float(found.fun)
 
 
 # -- the tightest epsilon of counts
