@@ -21,6 +21,7 @@ from checks import exp_lower, exp_upper
 from effort import examples
 from whereish.measures import TOTAL, exact_tightest_epsilon
 from whereish.mechanisms import Request
+from whereish.solvers.mixture import maximise
 from whereish.studies.field.anonymity_sets import anonymity_sets, diameter, fixed_sets, level_for
 from whereish.studies.field.cloaking import cloaking, cloaking_for_loss
 from whereish.studies.field.dropped_constraints import (
@@ -29,7 +30,7 @@ from whereish.studies.field.dropped_constraints import (
     path_lengths,
 )
 from whereish.studies.field.joint_optimum import joint_optimum
-from whereish.studies.field.map_error import map_error, most_likely
+from whereish.studies.field.map_error import map_error
 from whereish.studies.field.qif_peer import optimal_by_qif
 from whereish.studies.field.registry import FIELD, field_mechanisms, register_field
 from whereish.studies.field.scores import right_guess
@@ -306,7 +307,7 @@ def test_the_most_likely_map_beats_every_other(seed: int, n: int, m: int) -> Non
     rng = np.random.default_rng(seed)
     matrix = rng.dirichlet(np.full(m, 0.7), n)
     shares = rng.dirichlet(np.full(m, 0.7))
-    found = most_likely(matrix, shares)
+    found = maximise(matrix, shares).weights
     assert found.sum() == pytest.approx(1)
 
     def likelihood(p: Any) -> float:
