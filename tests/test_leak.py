@@ -103,7 +103,7 @@ def test_files_with_equal_counts_are_equal_whatever_the_prior_was(data: st.DataO
 
     def some_file() -> dict[str, Any]:
         asked = ("method", "solver", "form", "variables", "constraints", "edges", "dilation",
-                 "requested_dilation", "stopped")  # fmt: skip
+                 "requested_dilation", "stopped", "metric")  # fmt: skip
         found: dict[str, Any] = {
             field.name: data.draw(number)
             for field in fields(wh.Build)

@@ -208,7 +208,7 @@ def test_networks_that_are_no_metric_are_refused() -> None:
     with pytest.raises(wh.InputError, match="undirected"):
         wh.network_metric(graph, places)
     ways = graph.to_undirected()
-    with pytest.raises(wh.InputError, match="attribute 'metres'"):
+    with pytest.raises(wh.InputError, match="the attribute that length names"):
         wh.network_metric(ways, places, "metres")
     ways.edges["a", "b"]["length"] = 0
     with pytest.raises(wh.InputError, match="must be positive"):

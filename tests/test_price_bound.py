@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -255,7 +256,7 @@ class TestLarge:
     @pytest.fixture(autouse=True)
     def _few_are_large(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for function in (wh.optimal, wh.how_far):
-            monkeypatch.setitem(function.__globals__, "LARGE_PLACES", 40)
+            monkeypatch.setitem(inspect.unwrap(function).__globals__, "LARGE_PLACES", 40)
 
     where, prior = some.grid(8, 7), some.skewed(56, 3)
 

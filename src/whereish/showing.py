@@ -28,7 +28,7 @@ class Shown:
 def table(title: str, rows: Iterable[tuple[str, str]]) -> str:
     """Return a table with two columns as HTML; every text is escaped.
 
-    >>> table("Build", [("gap", "< 1 %")])[-78:]
+    >>> table("Build", [("gap", "< 1 %")])[-77:]
     '<td style="text-align:left;padding:2px 12px 2px 0">&lt; 1 %</td></tr></table>'
     """
     lines = "".join(

@@ -57,7 +57,9 @@ export function lowerBoundKm({ prior, loss, metric, epsilon, proof }) {
     const weight = exactParts(prior[x]);
     for (let z = 0; z < m; z++) {
       const away = exactParts(loss[x * m + z]);
-      cells[x * m + z] = shifted(weight.m * away.m, weight.e + away.e + UNIT);
+      // Less by a relative 2^-49: what the costs may be off counts before they cancel with y.
+      const less = weight.m * away.m * ((1n << 49n) - 1n);
+      cells[x * m + z] = shifted(less, weight.e + away.e - 49 + UNIT);
     }
   }
   const decay = create(null);

@@ -61,7 +61,7 @@ class DrawSchedule:
         for number, other in enumerate(later):
             if not isinstance(other, DeviceMechanism) or other.epsilon is None:
                 raise InputError(
-                    f"later must be mechanisms with an epsilon, got {described(other)} at "
+                    f"later must be mechanisms with an epsilon, got {type(other).__name__} at "
                     f"{number + 1}"
                 )
             _check_same_places(first, other)

@@ -36,7 +36,7 @@ def expected_map_error(
     matrix = np.asarray(mechanism.matrix)
     times = max(1, min(DRAWS, 1000 // len(matrix))) if draws is None else as_whole("draws", draws)
     truth = weights @ matrix
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(as_whole("seed", seed, 0))
     errors = []
     for _ in range(times):
         shares = rng.multinomial(reports, truth / truth.sum()) / reports

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from whereish.errors import InputError
+from whereish.errors import InputError, described
 from whereish.extras import require
 from whereish.places.points import Places
 from whereish.places.validation import Array, as_numbers
@@ -132,7 +132,7 @@ def network_metric(graph: Any, places: Places, length: str = "length", unit: str
     from whereish.places.metrics import shortest_paths
 
     if unit not in _KM:
-        raise InputError(f'unit must be "m" or "km", got {unit!r}')
+        raise InputError(f'unit must be "m" or "km", got {described(unit)}')
     if graph.is_directed():
         raise InputError("graph must be undirected: take graph.to_undirected()")
     number = {name: k for k, name in enumerate(graph.nodes)}
@@ -141,10 +141,10 @@ def network_metric(graph: Any, places: Places, length: str = "length", unit: str
         raise InputError(f"the label of every place must be a node, and {missing} are not")
     edges = [(number[a], number[b], data) for a, b, data in graph.edges(data=True)]
     if any(length not in data for *_, data in edges):
-        raise InputError(f"every edge must have the attribute {length!r}")
-    lengths = as_numbers(length, [data[length] for *_, data in edges], (len(edges),)) * _KM[unit]
+        raise InputError("every edge must have the attribute that length names, and one has not")
+    lengths = as_numbers("length", [data[length] for *_, data in edges], (len(edges),)) * _KM[unit]
     if (lengths <= 0).any():
-        raise InputError(f"{length} must be positive on every edge, and is not on one")
+        raise InputError("length must be positive on every edge, and is not on one")
     pairs = np.array([[a, b] for a, b, _ in edges], dtype=np.int64).reshape(-1, 2)
     chosen = [number[label] for label in labels_of(places)]
     metric = shortest_paths(len(number), pairs, lengths)[np.ix_(chosen, chosen)]

@@ -24,7 +24,7 @@ class Snap(TextReader):
         "check-ins of Gowalla and Brightkite in the format of the SNAP collection: user, time, "
         "latitude, longitude and place id, separated by tabs, without a heading. Times are UTC."
     )
-    shared_suffixes: ClassVar[tuple[str, ...]] = (".txt",)
+    # Files end in .txt, which stays the name of T-Drive: how a file begins tells the two apart.
     names_people: ClassVar[bool] = True
 
     def sniff(self, file: Path, head: bytes) -> bool:
