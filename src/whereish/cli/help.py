@@ -87,7 +87,7 @@ def _options(command: Any, ctx: Any) -> dict[str, Rows]:
     groups: dict[str, Rows] = {"Arguments": []}
     last: Rows = []
     for param in command.get_params(ctx):
-        # One line says how to complete words: what to copy by hand is for those who know.
+        # --show-completion works and is not listed: --install-completion is what people need.
         if param.hidden or param.name == "show_completion":
             continue
         row = (_name(param, ctx), " ".join(filter(None, (param.help, _after(param)))))
