@@ -12,10 +12,12 @@ from whereish.studies.field.scores import NONE, PLACES, POINTS
 from whereish.studies.runs import Row
 
 # The palette of Okabe and Ito, which is safe for colour-blind readers.
-_COLOURS = {PLACES: "#0072B2", POINTS: "#009E73", NONE: "#B0B0B0"}
+_ANOTHER = "another"  # epsilon than the one asked for, as an equal loss needs
+_COLOURS = {PLACES: "#0072B2", POINTS: "#009E73", _ANOTHER: "#E69F00", NONE: "#B0B0B0"}
 _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8B6F47")
 _WORDS = {
-    PLACES: "epsilon between places", POINTS: "epsilon between any points", NONE: "no epsilon",
+    PLACES: "this epsilon between places", POINTS: "this epsilon between any points",
+    _ANOTHER: "another epsilon", NONE: "no epsilon",
 }  # fmt: skip
 _BARS = (
     ("loss_km", "quality loss (km)"), ("adversary_error_km", "adversary error (km)"),
@@ -81,11 +83,7 @@ def _levels(here: list[Row], rows: list[Row], epsilon: float) -> Any:
 
 def _loss_lines(axis: Any, rows: list[Row]) -> None:
     """Draw the loss against the epsilon asked for, of the mechanisms that have that epsilon."""
-    # An equal loss needs another epsilon than the one asked for.
-    private = [
-        row for row in rows
-        if row["guarantee"] != NONE and row["epsilon_per_km"] == row["asked_epsilon_per_km"]
-    ]  # fmt: skip
+    private = [row for row in rows if _kind(row) in (PLACES, POINTS)]
     names = list(dict.fromkeys(row["mechanism"] for row in private))
     for number, name in enumerate(names):
         mine = sorted(
@@ -105,12 +103,15 @@ def _legend(figure: Any, rows: list[Row], title: str) -> None:
 
     there = [kind for kind in _COLOURS if any(_kind(row) == kind for row in rows)]
     shown = [Patch(color=_COLOURS[kind], label=_WORDS[kind]) for kind in there]
-    figure.legend(handles=shown, frameon=False, ncols=3, loc="outside upper left", fontsize=9,
+    figure.legend(handles=shown, frameon=False, ncols=4, loc="outside upper left", fontsize=9,
                   title=title or None, alignment="left")  # fmt: skip
 
 
 def _kind(row: Row) -> str:
-    return row["guarantee"] if row["guarantee"] in _COLOURS else NONE
+    if row["guarantee"] not in (PLACES, POINTS):
+        return NONE
+    is_asked = row["epsilon_per_km"] == row["asked_epsilon_per_km"]
+    return str(row["guarantee"]) if is_asked else _ANOTHER
 
 
 def _colour(row: Row) -> str:

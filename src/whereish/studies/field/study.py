@@ -113,7 +113,9 @@ def register_from(file: Path) -> str:
     try:
         content = file.read_bytes()
     except OSError as wrong:
-        raise InputError(f"mechanisms must be a Python file: {wrong.strerror}") from None
+        raise InputError(
+            f"--mechanism must be a Python file that can be read, got {file.name}: {wrong.strerror}"
+        ) from None
     before = set(field_mechanisms())
     try:
         runpy.run_path(str(file))
