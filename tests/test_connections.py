@@ -21,9 +21,10 @@ from uvicorn.server import ServerState
 from serving import Served, serving, wait_until
 from test_service import keys
 from whereish.service.http.body import BodyMemory, read_body
+from whereish.service.http.connection_state import State
 from whereish.service.http.connections import Connections
 from whereish.service.http.errors import ApiError
-from whereish.service.http.protocol import ConnectionProtocol, State
+from whereish.service.http.protocol import ConnectionProtocol
 from whereish.service.limits import FIXED, Limits
 
 POST = b"POST /v1/mechanisms HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"

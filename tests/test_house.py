@@ -39,7 +39,7 @@ FLOORS = (
     {"places"},
     {"traces", "programs", "measures", "maps"},
     {"profiles", "solvers", "release"},
-    {"distributed.ray_solver"},
+    {"distributed.ray_member", "distributed.ray_solver"},
     {"mechanisms"},
     {"everywhere"},
     {"format"},

@@ -17,101 +17,36 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Client, Connection, Listener, wait
+from multiprocessing.connection import Client, Connection, wait
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whereish import interrupts
-from whereish.compiled import instruction_set
 from whereish.distributed.cluster import check_cluster, join_cluster, machines_of
+from whereish.distributed.ray_member import (
+    CHECKPOINT,
+    PROGRESS,
+    REDUCE,
+    RESULT,
+    MemberProcess,
+    Task,
+)
 from whereish.errors import SolveError
 from whereish.places import Array
 from whereish.retries import RETRY
 from whereish.solvers.structured import (
-    Member,
     Progress,
     Share,
     Structured,
     assembled,
     reduce_members,
     solve_on,
-    solve_share,
 )
 from whereish.solvers.structured_program import Program
 
-_EVERY = 25  # iterations between two checkpoints
 _LOOK_S = 0.2
-_REDUCE, _CHECKPOINT, _PROGRESS, _RESULT = b"r", b"c", b"p", b"f"
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What a member solves; sent over its connection."""
-
-    prior: Array
-    tolerance: float
-    time_limit_s: float | None
-    number: int
-    members: int
-    parts: int
-    tells_progress: bool
-    resume: bytes | None
-
-
-class MemberProcess:
-    """What runs on a machine of the cluster."""
-
-    def __init__(self, program: Program, threads: int, key: bytes) -> None:
-        import ray
-
-        host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
-        self._program, self._threads = program, threads
-        self._listener = Listener((host, 0), authkey=key)
-
-    def ready(self) -> tuple[Any, str]:
-        """Return the address at which the member waits for its task, and its instruction set."""
-        return self._listener.address, instruction_set()
-
-    def solve(self) -> None:
-        """Wait for a task, solve it as a member and send the result."""
-        with self._listener.accept() as connection:
-            task: _Task = connection.recv()
-            stop = np.zeros(1, np.uint8)
-
-            def all_reduce(data: Array, sums: int, maxima: int) -> None:
-                head = np.array([sums, maxima], np.int64).tobytes()
-                connection.send_bytes(_REDUCE + head + data.tobytes())
-                answer = connection.recv_bytes()
-                stop[0] |= answer[0]
-                data[: sums + maxima] = np.frombuffer(answer, np.float64, offset=8)
-
-            def checkpoint(state: bytes, iteration: int) -> None:
-                connection.send_bytes(_CHECKPOINT + iteration.to_bytes(8, "little") + state)
-
-            def progress(now: Progress) -> None:
-                if task.number == 0:
-                    connection.send_bytes(_PROGRESS)
-                    connection.send(now)
-
-            member = Member(
-                task.number, task.members, task.parts, all_reduce, checkpoint, _EVERY, task.resume
-            )
-            # A connection that breaks means that the group has given this attempt up.
-            with contextlib.suppress(OSError, EOFError):
-                share = solve_share(
-                    self._program,
-                    task.prior,
-                    task.tolerance,
-                    task.time_limit_s,
-                    progress if task.tells_progress else None,
-                    self._threads,
-                    stop,
-                    member,
-                )
-                connection.send_bytes(_RESULT)
-                connection.send(share)
 
 
 @dataclass
@@ -221,7 +156,7 @@ class _Group:
                 connection = Client(tuple(address), authkey=self._key)
                 attempt.connections[connection] = number
                 connection.send(
-                    _Task(
+                    Task(
                         prior, tolerance, left, number, len(addresses), self._parts,
                         tells_progress, state,
                     )
@@ -260,14 +195,14 @@ class _Group:
         number = attempt.connections[connection]
         message = connection.recv_bytes()
         kind, content = message[:1], memoryview(message)[1:]
-        if kind == _REDUCE:
+        if kind == REDUCE:
             sums, maxima = np.frombuffer(content[:16], np.int64)
             data = np.frombuffer(content[16:], np.uint8).copy().view(np.float64)
             attempt.waiting[number] = int(sums), int(maxima), data
             self.moved.sums += len(message)
             if len(attempt.waiting) == len(self._actors):
                 self._answer(attempt)
-        elif kind == _CHECKPOINT:
+        elif kind == CHECKPOINT:
             iteration = int.from_bytes(content[:8], "little")
             states = attempt.states.setdefault(iteration, {})
             states[number] = bytes(content[8:])
@@ -277,11 +212,11 @@ class _Group:
                 if iteration > self._iteration:
                     self._iteration, self._deaths = iteration, 0
                 attempt.states = {i: kept for i, kept in attempt.states.items() if i > iteration}
-        elif kind == _PROGRESS:
+        elif kind == PROGRESS:
             now = connection.recv()
             if progress is not None and progress(now) is False:
                 self.stopped = True
-        elif kind == _RESULT:
+        elif kind == RESULT:
             attempt.shares[number] = connection.recv()
             del attempt.connections[connection]
             connection.close()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from enum import Enum, auto
 from typing import Any
 
 from uvicorn.config import Config
@@ -18,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from whereish.service.error_body import HTTP_ERRORS, error_body
+from whereish.service.http.connection_state import SECONDS, State
 from whereish.service.http.connections import Connections
 from whereish.service.limits import FIXED
 
@@ -26,27 +26,6 @@ _PIECE, _TURN = 4 * 1024, 16 * 1024
 # An upload counts as active again after so many bytes, or so many seconds.
 _ACTIVE_BYTES, _ACTIVE_S = 16 * 1024, 1.0
 _TOO_LONG = f"headers must be at most {FIXED.header_bytes:,} bytes"
-
-
-class State(Enum):
-    """What a connection waits for."""
-
-    HEADERS = auto()  # the rest of the headers of a request
-    BODY = auto()  # the rest of the body of a request
-    ANSWER = auto()  # the server
-    IDLE = auto()  # the next request
-    LAST = auto()  # the server, whose answer is the last one: nothing more is read
-    LINGER = auto()  # the client, which reads the last answer
-    CLOSED = auto()
-
-
-# How long each may last. In other states the client waits for the server: no limit here.
-_SECONDS = {
-    State.HEADERS: FIXED.headers_s,
-    State.BODY: FIXED.body_s,
-    State.IDLE: FIXED.idle_s,
-    State.LINGER: FIXED.linger_s,
-}
 
 
 class _ReadControl(FlowControl):
@@ -394,7 +373,7 @@ class ConnectionProtocol(HttpToolsProtocol):
             return
         if size and self.state in (State.IDLE, State.LINGER):
             self._since = now  # its answer is still being sent
-        most = _SECONDS.get(self.state)
+        most = SECONDS.get(self.state)
         if most is None or now - self._since <= most:
             return
         if self.state is State.LINGER:

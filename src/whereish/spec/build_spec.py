@@ -9,44 +9,36 @@ repeats a number of them: it names the field instead, like ``prior[3]``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, model_validator
 
 from whereish import limits
-from whereish.errors import InputError, SolveError
+from whereish.errors import InputError
 from whereish.everywhere import (
     AnyMechanism,
-    Everywhere,
     check_points,
     expected_loss,
-    optimal_everywhere,
-    plan_everywhere,
 )
 from whereish.everywhere.search import OUTPUTS
-from whereish.format.metric_file import read_metric_document
 from whereish.measures import quality_loss
-from whereish.mechanisms import MECHANISMS, Mechanism, Plan, Request, method_names
-from whereish.mechanisms.plan import plan
+from whereish.mechanisms import MECHANISMS, Mechanism, Plan, method_names
 from whereish.places import Array, MapMetric, Places, documents, named_metric
 from whereish.profiles import blur_prior
 from whereish.solvers import FORMS, SOLVERS, Progress
-from whereish.solvers.estimates import estimate_general, expected_edges
-from whereish.strict_json import read_json
-from whereish.validated import Earlier, Reader, Schema, Validated, one_of, or_none
-
-
-def _of_places(read: Callable[[str, Any, Places], Any], schema: Callable[[], Schema]) -> Reader:
-    """Mark a field that can only be read where the places could."""
-
-    def checked(field: str, value: Any, earlier: Earlier) -> Any:
-        if "places" not in earlier:
-            raise InputError("places must be given", "places")
-        return read(field, value, earlier["places"])
-
-    return Reader(checked, schema)
-
+from whereish.spec.building import EVERYWHERE, GUARANTEES, PLACES, build_of, plan_of
+from whereish.spec.fields import (
+    PLACES_READER,
+    PRIOR_READER,
+    about,
+    methods,
+    metric_of,
+    numbers_of,
+    of_places,
+    read_metric,
+    within,
+)
+from whereish.validated import Validated, one_of, or_none
 
 _WHOLE_DAY = (
     "a recipe, the service and a batch build one mechanism for the whole day; whereish build "
@@ -54,29 +46,6 @@ _WHOLE_DAY = (
 )
 
 
-def _read_metric(field: str, value: Any, places: Places) -> Any:
-    return documents.read_metric(field, read_metric_document(field, value), places)
-
-
-def _within(least: float, most: float) -> Any:
-    return Field(ge=least, le=most)
-
-
-def _about(words: str) -> Any:
-    return Field(description=words)
-
-
-def _methods() -> str:
-    return "; ".join(f"{name}: {MECHANISMS[name].about}" for name in method_names())
-
-
-_PLACES = Reader(
-    lambda field, value, _: documents.read_places(field, value), documents.places_schema
-)
-_PRIOR = Reader(lambda field, value, _: documents.read_prior(field, value), documents.prior_schema)
-
-
-PLACES, EVERYWHERE = GUARANTEES = ("places", "everywhere")
 # Fields that a mechanism for all points cannot follow, and why. Their defaults are fine.
 NOT_EVERYWHERE = {
     "dilation": "a lattice has no spanner",
@@ -96,8 +65,8 @@ class BuildOptions(Validated):
     }
     epsilon_per_km: Annotated[
         float,
-        _within(limits.SMALLEST_EPSILON, limits.LARGEST_EPSILON),
-        _about("Privacy level: ln(2) / 0.65 means twice as likely, at most, at 650 m."),
+        within(limits.SMALLEST_EPSILON, limits.LARGEST_EPSILON),
+        about("Privacy level: ln(2) / 0.65 means twice as likely, at most, at 650 m."),
     ]
     guarantee: Annotated[
         str,
@@ -113,15 +82,15 @@ class BuildOptions(Validated):
     ] = PLACES
     vertices: Annotated[
         int | None,
-        _within(limits.LEAST_VERTICES, limits.MOST_VERTICES),
-        _about(
+        within(limits.LEAST_VERTICES, limits.MOST_VERTICES),
+        about(
             f"The most vertices of the lattice; {limits.VERTICES} if null. More lose less and "
             "take longer. With guarantee everywhere."
         ),
     ] = None
     lattice_only: Annotated[
         bool,
-        _about(
+        about(
             "Whether to return the lattice even if planar Laplace, which has the same guarantee, "
             "loses less: the time of a draw from a lattice does not depend on the report. With "
             "guarantee everywhere."
@@ -129,42 +98,42 @@ class BuildOptions(Validated):
     ] = False
     dilation: Annotated[
         float,
-        _within(limits.SMALLEST_DILATION, limits.LARGEST_DILATION),
-        _about("1 is exact; more means fewer constraints and slightly more loss."),
+        within(limits.SMALLEST_DILATION, limits.LARGEST_DILATION),
+        about("1 is exact; more means fewer constraints and slightly more loss."),
     ] = limits.DILATION
-    method: Annotated[str, one_of(method_names, _methods)] = "exact"
+    method: Annotated[str, one_of(method_names, methods)] = "exact"
     solver: Annotated[
         str,
         one_of(lambda: SOLVERS),
-        _about("auto: structured, or highs for the smallest programs."),
+        about("auto: structured, or highs for the smallest programs."),
     ] = "auto"
     form: Annotated[
         str | None,
         or_none(one_of(lambda: FORMS)),
-        _about("Solve the linear program (primal) or its dual; null: the faster one."),
+        about("Solve the linear program (primal) or its dual; null: the faster one."),
     ] = None
     tolerance: Annotated[
         float,
-        _within(limits.SMALLEST_TOLERANCE, limits.LARGEST_TOLERANCE),
-        _about("How near to the optimum is near enough, relatively."),
+        within(limits.SMALLEST_TOLERANCE, limits.LARGEST_TOLERANCE),
+        about("How near to the optimum is near enough, relatively."),
     ] = limits.TOLERANCE
     time_limit_s: Annotated[
         float | None,
-        _within(limits.SHORTEST_S, limits.LONGEST_S),
-        _about("Seconds to take: then the best so far is what you get."),
+        within(limits.SHORTEST_S, limits.LONGEST_S),
+        about("Seconds to take: then the best so far is what you get."),
     ] = None
     keep_prior: Annotated[
-        bool, _about("Whether the file holds the prior, and what was computed from it.")
+        bool, about("Whether the file holds the prior, and what was computed from it.")
     ] = False
     prior_blur: Annotated[
         float,
-        _within(0.0, 1.0),
-        _about("Share of a public prior that is mixed in. Not with keep_prior."),
+        within(0.0, 1.0),
+        about("Share of a public prior that is mixed in. Not with keep_prior."),
     ] = 0.0
     blur_with: Annotated[
         Any,
-        or_none(_PRIOR, ("uniform",)),
-        _about("The public prior; uniform if null. With prior_blur."),
+        or_none(PRIOR_READER, ("uniform",)),
+        about("The public prior; uniform if null. With prior_blur."),
     ] = None
 
     @model_validator(mode="after")
@@ -247,31 +216,31 @@ class BuildSpec(BuildOptions):
     named_first = ("places", "prior")
     places: Annotated[
         Any,
-        _PLACES,
-        _about("Where the person may be: in degrees, or in km in a plane."),
+        PLACES_READER,
+        about("Where the person may be: in degrees, or in km in a plane."),
     ]
     prior: Annotated[
         Any,
-        _of_places(documents.read_prior, documents.prior_schema),
-        _about(
+        of_places(documents.read_prior, documents.prior_schema),
+        about(
             "How likely each place is: as many numbers as places, with sum 1. It is never kept "
             "longer than the build takes, nor written to a log."
         ),
     ]
     privacy_metric: Annotated[
         Any,
-        _of_places(_read_metric, lambda: documents.metric_schema("privacy")),
-        _about("What privacy is measured by; Euclidean distance if null."),
+        of_places(read_metric, lambda: documents.metric_schema("privacy")),
+        about("What privacy is measured by; Euclidean distance if null."),
     ] = None
     quality_metric: Annotated[
         Any,
-        _of_places(_read_metric, lambda: documents.metric_schema("quality")),
-        _about("What loss is measured by; Euclidean distance if null."),
+        of_places(read_metric, lambda: documents.metric_schema("quality")),
+        about("What loss is measured by; Euclidean distance if null."),
     ] = None
     outputs: Annotated[
         Any,
-        or_none(_of_places(documents.read_outputs, documents.outputs_schema)),
-        _about("Numbers of the places that may be reported; all places if null."),
+        or_none(of_places(documents.read_outputs, documents.outputs_schema)),
+        about("Numbers of the places that may be reported; all places if null."),
     ] = None
 
     @model_validator(mode="after")
@@ -303,8 +272,8 @@ class BuildSpec(BuildOptions):
             "solver": built.solver,
             "form": built.form,
             "dilation": built.requested_dilation,
-            "privacy_metric": _metric_of(mechanism),
-            "outputs": None if same else _numbers_of(mechanism.outputs, mechanism.inputs),
+            "privacy_metric": metric_of(mechanism),
+            "outputs": None if same else numbers_of(mechanism.outputs, mechanism.inputs),
         }
         return cls.from_document({n: value for n, value in fields.items() if value is not None})
 
@@ -323,7 +292,7 @@ class BuildSpec(BuildOptions):
     @property
     def quality(self) -> Array | None:
         """What loss is measured by, inputs by outputs; None for the distance in the plane."""
-        metric: Array | None = self._distances("quality_metric")
+        metric: Array | None = self.distances("quality_metric")
         return metric if metric is None or self.outputs is None else metric[:, list(self.outputs)]
 
     @property
@@ -341,25 +310,7 @@ class BuildSpec(BuildOptions):
         InputError
             If it does not fit into the memory: the message says what would.
         """
-        if self.guarantee == EVERYWHERE:
-            return self._plan_everywhere(memory_limit_gb)
-        n = len(self.places)
-        edges = expected_edges(n, self.dilation, straight=self.privacy_metric is None)
-        method = self.method if MECHANISMS[self.method].is_planned else "closed-form"
-        try:
-            made = plan(method, n, self.reports, edges, self.time_limit_s, memory_limit_gb)
-        except SolveError as wrong:
-            raise InputError(f"places must fit into the memory: {wrong}", "places") from None
-        if made.method == "closed-form" or self.solver in ("auto", "structured"):
-            return made
-        general = estimate_general(made.constraints)
-        memory = general.gigabytes
-        if memory > memory_limit_gb:
-            raise InputError(
-                f"solver {self.solver} needs about {memory:.2g} GB for {made.constraints:,} "
-                f"constraints, and {memory_limit_gb:g} GB is allowed: take auto", "solver",
-            )  # fmt: skip
-        return replace(made, seconds=general.seconds, memory_gb=memory)
+        return plan_of(self, memory_limit_gb)
 
     def build(
         self,
@@ -376,23 +327,7 @@ class BuildSpec(BuildOptions):
         `PlanarLaplaceEverywhere`, whichever loses less.
         ``stage`` is called with what is done next, in words, if the guarantee is everywhere.
         """
-        if self.guarantee == EVERYWHERE:
-            if cluster is not None:
-                raise InputError("cluster must be left out with guarantee everywhere", "cluster")
-            return self._build_everywhere(memory_limit_gb, announce, progress, stage)
-        entry = MECHANISMS[self.method]
-        make = entry.for_epsilon
-        if cluster is not None and not entry.is_planned:
-            raise InputError(f"cluster must be left out with {self.method}, which needs no solver")
-        assert make is not None  # noqa: S101  (a method is a mechanism with an epsilon)
-        return make(
-            Request(
-                self.places, self.built_for, self.epsilon_per_km, None, self.dilation, self.method,
-                self.solver, self.form, self.tolerance, self.time_limit_s, memory_limit_gb,
-                self._distances("privacy_metric"), self._distances("quality_metric"), self.outputs,
-                announce, progress, cluster,
-            )
-        )  # fmt: skip
+        return build_of(self, memory_limit_gb, announce, progress, stage, cluster)
 
     def loss_of(self, mechanism: AnyMechanism) -> float:
         """Return the expected quality loss of a mechanism for this person, in km."""
@@ -400,35 +335,8 @@ class BuildSpec(BuildOptions):
             return quality_loss(mechanism, self.prior, self.quality)
         return expected_loss(mechanism, self.places, self.prior, normalise=True)
 
-    def _plan_everywhere(self, memory_limit_gb: float) -> Plan:
-        most, reports = self.vertices or limits.VERTICES, self.outputs and len(self.outputs)
-        try:
-            return plan_everywhere(
-                self.method, len(self.places), most, reports, self.time_limit_s, memory_limit_gb
-            )
-        except SolveError as wrong:
-            raise InputError(f"vertices must fit into the memory: {wrong}", "vertices") from None
-
-    def _build_everywhere(
-        self,
-        memory_limit_gb: float,
-        announce: Callable[[Plan], object] | None,
-        progress: Callable[[Progress], object] | None,
-        stage: Callable[[str], object] | None,
-    ) -> Everywhere:
-        planned = self._plan_everywhere(memory_limit_gb)
-        if announce is not None:
-            announce(planned)
-        return optimal_everywhere(
-            self.places, self.prior, self.epsilon_per_km,
-            vertices=self.vertices or limits.VERTICES,
-            outputs=None if self.outputs is None else self.places.subset(list(self.outputs)),
-            method=_method(planned.method, self.lattice_only),
-            tolerance=self.tolerance, time_limit_s=self.time_limit_s, progress=progress,
-            stage=stage, memory_limit_gb=memory_limit_gb, normalise=True,
-        )  # fmt: skip
-
-    def _distances(self, field: str) -> Any:
+    def distances(self, field: str) -> Any:
+        """Return the metric of a field as a constructor takes it; None for the plane's."""
         metric = getattr(self, field)
         if isinstance(metric, MapMetric):
             return metric  # the constructor takes its distances, and its name
@@ -437,28 +345,4 @@ class BuildSpec(BuildOptions):
         return named_metric(metric, self.places)
 
 
-def _metric_of(mechanism: Mechanism) -> Any:
-    """Return the metric of a mechanism as a description has it: None for Euclidean distance."""
-    if mechanism.is_per_km or mechanism.build.metric is None:
-        return None if mechanism.is_per_km else mechanism.privacy_metric
-    return MapMetric(mechanism.build.metric, mechanism.inputs, mechanism.privacy_metric)
-
-
-def _method(planned: str, lattice_only: bool) -> str:
-    if planned == "closed-form":
-        return "planar-laplace"
-    return "lattice" if lattice_only else "auto"
-
-
-def _numbers_of(some: Places, places: Places) -> list[int]:
-    """Return the numbers of some places among others."""
-    at = {tuple(point): i for i, point in enumerate(places.xy.tolist())}
-    try:
-        return [at[tuple(point)] for point in some.xy.tolist()]
-    except KeyError:
-        raise InputError("outputs must be some of the places to be described", "outputs") from None
-
-
 Recipe = BuildSpec  # its name until version 0.1
-
-__all__ = ["BuildOptions", "BuildSpec", "Recipe", "read_json"]
