@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import polars as pl
+    import shapely
+    from scipy import fft, ndimage
 else:
 
     class _Lazy:
@@ -19,5 +21,8 @@ else:
             return value
 
     pl = _Lazy("polars")
+    shapely = _Lazy("shapely")
+    fft = _Lazy("scipy.fft")
+    ndimage = _Lazy("scipy.ndimage")
 
-__all__ = ["pl"]
+__all__ = ["fft", "ndimage", "pl", "shapely"]

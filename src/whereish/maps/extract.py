@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import shapely
-
+from whereish.lazy import shapely
 from whereish.maps.area import Area
 from whereish.maps.kinds import COAST, PLACES, Kind, area_kind, area_pairs, line_kind, tag_pairs
 from whereish.maps.parser import MOST_POINTS, Progress, TooManyPointsError, parse_extract

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import shapely
 
 from whereish.errors import FormatError, InputError
 from whereish.files import write_whole
+from whereish.lazy import shapely
 from whereish.maps.area import Area
 from whereish.maps.kinds import Kind
 

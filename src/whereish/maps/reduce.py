@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import shapely
 
 from whereish.errors import InputError
+from whereish.lazy import shapely
 from whereish.maps.area import KM_PER_DEGREE, Area
 from whereish.maps.extract import Found
 from whereish.maps.kinds import COAST, LEFT_OUT_FIRST, PLACES, Kind

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import shapely
 
+from whereish.lazy import shapely
 from whereish.maps.area import Area
 
 _ASIDE = 1e-7  # degrees: a centimetre

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import shapely
-from shapely.geometry import shape
 
 from whereish.errors import InputError
+from whereish.lazy import shapely
 from whereish.maps import MapFile
 from whereish.places import Array, LocalPlane
 
@@ -42,7 +41,7 @@ def draw_ground(axis: Any, background: MapFile | None, plane: LocalPlane | None)
     thin = min(1.5, 10.0 / max(x1 - x0, 1.0)) ** 0.5
     names: list[tuple[str, float, float]] = []
     for feature in background.document["features"]:
-        told, geometry = feature["properties"], shape(feature["geometry"])
+        told, geometry = feature["properties"], shapely.geometry.shape(feature["geometry"])
         flat = shapely.transform(geometry, lambda lonlat: plane.to_xy(lonlat[:, ::-1]))
         if told["kind"] == "name":
             if inner.contains(flat):

@@ -23,9 +23,9 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft, ndimage
 
 from whereish.errors import InputError
+from whereish.lazy import fft, ndimage
 from whereish.places import Array
 from whereish.studies.trace_protocol import Trace
 
