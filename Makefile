@@ -36,7 +36,7 @@ thorough: check core $(PAGE) system
 # What a contributor runs while working: no browser, database, service, cluster or kills.
 quick: $(READY) $(CORE)
 	$(BIN)/ruff check .
-	WHEREISH_EFFORT=quick $(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not heavy and not slow"
+	WHEREISH_EFFORT=quick $(BIN)/python -m pytest -n 2 --dist loadgroup -q -p no:schemathesis -m "not heavy and not slow"
 
 # Both commands of the README as on a new machine: a clone of HEAD, empty home, temporary and cache folders.
 fresh:

@@ -26,11 +26,16 @@ BROWSER_MARKS = [
     pytest.mark.skipif(not VENDOR.exists(), reason="the page is not built: python hatch_build.py"),
     pytest.mark.heavy,
 ]
-FLAGS = [
-    "--no-sandbox", "--headless=new", "--disable-gpu-sandbox", "--use-gl=angle",
-    "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-background-networking",
+_QUIET = [
+    "--no-sandbox", "--headless=new", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--no-first-run",
 ]  # fmt: skip
+FLAGS = [
+    *_QUIET, "--disable-gpu-sandbox", "--use-gl=angle", "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+]  # fmt: skip
+# Without WebGL nothing needs a graphics card, and its emulation takes a third of the time.
+PLAIN_FLAGS = [*_QUIET, "--disable-gpu"]
 ELSEWHERE = "elsewhere.localhost"  # the same machine under a name that the page does not know
 PATIENCE_MS = 60_000
 EMPTY_MAP = (251, 251, 246)
@@ -166,16 +171,30 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browsers() -> Iterator[Callable[[bool], Any]]:
+    """Return a browser, with WebGL or without: each is started when a test asks for it."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    opened: dict[bool, Any] = {}
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        opened.close()
+
+        def browser(webgl: bool) -> Any:
+            if webgl not in opened:
+                flags = FLAGS if webgl else PLAIN_FLAGS
+                opened[webgl] = driver.chromium.launch(executable_path=CHROMIUM, args=flags)
+            return opened[webgl]
+
+        yield browser
+        for one in opened.values():
+            one.close()
+
+
+@pytest.fixture(scope="module")
+def browser(browsers: Callable[[bool], Any]) -> Any:
+    return browsers(True)
 
 
 @pytest.fixture
-def visit(browser: Any, service: Served) -> Iterator[Callable[..., Visit]]:
+def visit(browsers: Callable[[bool], Any], service: Served) -> Iterator[Callable[..., Visit]]:
     contexts: list[Any] = []
     visits: list[Visit] = []
 
@@ -186,12 +205,12 @@ def visit(browser: Any, service: Served) -> Iterator[Callable[..., Visit]]:
         webgl: bool = True,
         **more: Any,
     ) -> Visit:
-        """Open nothing yet. Without WebGL the map is drawn on a plain canvas: a third less time.
+        """Open nothing yet. Without WebGL the map is drawn on a plain canvas: half the time.
 
         So do tests of words, builds and files; those of what is drawn keep WebGL, or try both.
         """
         size = {"width": width, "height": height}
-        contexts.append(browser.new_context(viewport=size, accept_downloads=True, **more))
+        contexts.append(browsers(webgl).new_context(viewport=size, accept_downloads=True, **more))
         port = urlsplit(service.url).port
         address = f"http://{host}:{port}/" if host else f"{service.url}/"
         visits.append(Visit(contexts[-1].new_page(), address))

@@ -1,14 +1,15 @@
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from browsing import browser, pictures, service, visit  # noqa: F401  fixtures of the page
+from browsing import browser, browsers, pictures, service, visit  # noqa: F401  fixtures of the page
 from clusters import Nodes
-from effort import examples
+from effort import CASES, EFFORT, examples
 
 # Before NumPy is loaded. Processes of tests share the cores: threads of OpenBLAS would wait for
 # each other, and take up to ten times the CPU. test_structured checks that they change nothing.
@@ -68,7 +69,41 @@ IN_NODE = {
     "test_client_noise", "test_client_tracker", "test_device_build", "test_extension_build",
     "test_forged", "test_page_parity", "test_page_posterior", "test_wasm",
 }  # fmt: skip
+# Modules of which all cases are tried: they are cheap once their fixture is made, or each case is
+# a way in which a location could leak.
+EVERY_CASE = {
+    "test_extension", "test_extension_firefox", "test_extension_likeness", "test_geolocation",
+    "test_hostile", "test_openapi", "test_column_leaks", "test_echoes", "test_ledger_attacks",
+    "test_house",
+}  # fmt: skip
+# Modules without a quick test: `make quick` does not even import them, with Ray and Playwright.
+_LONG_ONLY = {*IN_NODE, *TOGETHER["page"], *TOGETHER["cluster"], *TOGETHER["hostile"]} | {
+    name for group, names in TOGETHER.items() if group.startswith("extension") for name in names
+}
+collect_ignore = [f"{name}.py" for name in sorted(_LONG_ONLY)] if EFFORT == "quick" else []
 _GROUPS = {f"tests/{name}.py": group for group, names in TOGETHER.items() for name in names}
+
+
+def is_long(item: pytest.Item) -> bool:
+    """Tell whether a test is marked as heavy or slow."""
+    return any(item.get_closest_marker(name) for name in ("heavy", "slow"))
+
+
+def without_repeated_cases(
+    items: list[pytest.Item], one_of: int, *, only_long: bool
+) -> list[pytest.Item]:
+    """Return the tests, and of the cases of a test the first of each ``one_of``."""
+    seen: Counter[str] = Counter()
+    kept = []
+    for item in items:
+        all_cases = not hasattr(item, "callspec") or (
+            only_long and (not is_long(item) or item.path.stem in EVERY_CASE)
+        )
+        name = item.nodeid.partition("[")[0]
+        if all_cases or seen[name] % one_of == 0:
+            kept.append(item)
+        seen[name] += 1
+    return kept
 
 
 def group_of(nodeid: str) -> str | None:
@@ -97,10 +132,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the groups first in a process of xdist, then what is heavy or slow, then the rest."""
+    """Leave out repeated cases; with xdist put groups first, then what is long, then the rest."""
     for item in items:
         if item.path.stem in IN_NODE:
             item.add_marker(pytest.mark.heavy)
+    kept = without_repeated_cases(items, CASES, only_long=EFFORT != "quick")
+    left_out = {*items} - {*kept}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+    items[:] = kept
     if not hasattr(config, "workerinput"):
         return
     order = list(TOGETHER)
@@ -109,7 +149,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = group_of(item.nodeid)
         if group is not None:
             return order.index(group)
-        long = item.get_closest_marker("heavy") or item.get_closest_marker("slow")
-        return len(order) if long else len(order) + 1
+        return len(order) if is_long(item) else len(order) + 1
 
     items.sort(key=place)

@@ -67,7 +67,7 @@ def chromium() -> Iterator[Any]:
 
     with sync_playwright() as play:
         browser = play.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--headless=new"]
+            executable_path=CHROMIUM, args=["--no-sandbox", "--headless=new", "--disable-gpu"]
         )
         try:
             yield browser

@@ -42,7 +42,7 @@ def nearly_private(lattice: Lattice, epsilon: float, outputs: int, seed: int) ->
     rng = np.random.default_rng(seed)
     matrix = rng.dirichlet(np.full(outputs, 0.4), size=len(lattice))
     low, high = 0.0, 1.0
-    for _ in range(40):
+    for _ in range(20):
         middle = (low + high) / 2
         mixed = (1 - middle) * matrix + middle / outputs
         fine = not checks.broken_corners(

@@ -242,6 +242,7 @@ def test_a_database_that_goes_away_comes_back(postgres: Postgres, tmp_path: Path
         assert {wait_for(client, job)["state"] for job in ids} == {"done"}
 
 
+@pytest.mark.thorough
 def test_a_database_that_hangs_is_not_waited_for(postgres: Postgres, tmp_path: Path) -> None:
     """Stopped, not ended: connections stay open, and nothing answers."""
     with (
@@ -262,6 +263,7 @@ def test_a_database_that_hangs_is_not_waited_for(postgres: Postgres, tmp_path: P
         wait_until(lambda: client.get(f"/v1/mechanisms/{job}").status_code == 200)
 
 
+@pytest.mark.thorough
 def test_a_solve_outlives_an_outage_of_its_database(postgres: Postgres, tmp_path: Path) -> None:
     with (
         serving(tmp_path / "d", "--database", postgres.url, environment=SECRET) as service,

@@ -200,6 +200,28 @@ class _Node:
         self.ran += [self.tests[number] for number in numbers]
 
 
+def test_of_repeated_cases_the_first_of_three_is_kept() -> None:
+    """Less effort leaves out cases of long tests, and never a test or a case of a leak."""
+
+    def test(name: str, *, case: bool, long: bool) -> Any:
+        found = SimpleNamespace(nodeid=f"tests/{name}", path=Path(name.partition("::")[0]))
+        found.get_closest_marker = lambda mark: long and mark == "slow"
+        if case:
+            found.callspec = object()
+        return found
+
+    long = [test(f"test_a.py::test_long[{k}]", case=True, long=True) for k in range(7)]
+    short = [test(f"test_a.py::test_short[{k}]", case=True, long=False) for k in range(7)]
+    leaks = [test(f"test_echoes.py::test_leak[{k}]", case=True, long=True) for k in range(7)]
+    whole = [test(f"test_a.py::test_{k}", case=False, long=True) for k in range(7)]
+    every = [*long, *short, *leaks, *whole]
+    less = conftest.without_repeated_cases
+    assert less(every, 3, only_long=True) == [*long[::3], *short, *leaks, *whole]
+    assert less(every, 3, only_long=False) == [*long[::3], *short[::3], *leaks[::3], *whole]
+    assert less(every, 1, only_long=True) == every
+    assert all((ROOT / "tests" / f"{name}.py").is_file() for name in conftest.EVERY_CASE)
+
+
 def test_the_tests_of_a_group_share_a_process() -> None:
     """The scheduler of `conftest.py`: what is made once for a group is not made twice."""
     scheduling = pytest.importorskip("xdist.scheduler").LoadScopeScheduling

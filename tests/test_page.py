@@ -100,6 +100,7 @@ def test_the_pin_is_dragged(visit: Visitor) -> None:
     assert math.dist(seen.tip(), (x - 200, y)) < 60
 
 
+@pytest.mark.thorough
 def test_the_time_told_is_the_time_waited(visit: Visitor) -> None:
     """A service that is slow to hand over the file is part of what the person waits for."""
     seen = visit(webgl=False)
@@ -716,6 +717,7 @@ def check_noise_reach(
     assert weigh[far < reach - 0.006].sum() < 0.96
 
 
+@pytest.mark.thorough
 def test_noise_is_built_where_it_is_the_better_one(
     visit: Visitor, tmp_path: Path, pictures: Path
 ) -> None:
