@@ -118,9 +118,9 @@ def _numbers(outputs: Places, reports: Any) -> Whole:
 def _nearest(outputs: Places, points: Array) -> Whole:
     """Return the output at each point."""
     plane = outputs.plane
-    wrong = np.zeros(len(points), bool)
+    wrong: NDArray[np.bool_] = np.zeros(len(points), bool)
     if plane is not None:  # what is no latitude or longitude is no output, and has no place
-        wrong = (np.abs(points) > [90, 180]).any(axis=1)
+        wrong = np.asarray((np.abs(points) > [90, 180]).any(axis=1))
         points = plane.to_xy(np.where(wrong[:, None], 0.0, points))
     far, nearest = outputs.tree.query(points)
     wrong |= far > _NEAR_KM

@@ -174,7 +174,7 @@ class _Passes:
         self.free = int(free.sum())
         right, up = _nearest_first(grid)
         # The core keeps addresses: the arrays must live as long as this object.
-        self.arrays = {
+        self.arrays: dict[str, NDArray[Any]] = {
             "mass": np.ascontiguousarray(mass, np.float64), "fenced": (~free).astype(np.uint8),
             "right": right, "up": up, "covered": np.zeros(n, np.uint8),
             "first": np.full(n, -1, np.int32), "to": np.empty(0, np.int32),
@@ -203,7 +203,7 @@ class _Passes:
 
     def edges(self) -> NDArray[np.int32]:
         """(m, 2) the edges so far."""
-        return self.arrays["to"][: 2 * self.state.edges].reshape(-1, 2).copy()
+        return np.array(self.arrays["to"][: 2 * self.state.edges], np.int32).reshape(-1, 2)
 
     def lengths(self) -> Array:
         """(m,) their lengths."""
