@@ -201,14 +201,14 @@ class _Search:
         }[self.target]
         if wanted >= most * (1 - ACCURACY / 2):
             raise InputError(
-                f"{self.target} must be below {whose}; no epsilon reaches {wanted:g} km: the last "
-                "levels of trade_off (whereish trade-off) show what can be reached"
+                f"{self.target} must be below {whose}; no epsilon reaches {wanted:g} km: "
+                "trade_off, or whereish trade-off without a target, shows what can be reached"
             )
         if wanted <= least * (1 + ACCURACY / 2):
             raise InputError(
                 f"{self.target} must be above the least with these outputs without any privacy; no "
-                f"epsilon reaches {wanted:g} km: the levels of trade_off (whereish trade-off) show "
-                "what can be reached"
+                f"epsilon reaches {wanted:g} km: trade_off, or whereish trade-off without a target, "
+                "shows what can be reached"
             )
 
     def _bracket(self) -> tuple[_Point, _Point]:
