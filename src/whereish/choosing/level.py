@@ -207,8 +207,8 @@ class _Search:
         if wanted <= least * (1 + ACCURACY / 2):
             raise InputError(
                 f"{self.target} must be above the least with these outputs without any privacy; no "
-                f"epsilon reaches {wanted:g} km: trade_off, or whereish trade-off without a target, "
-                "shows what can be reached"
+                f"epsilon reaches {wanted:g} km: trade_off, or whereish trade-off without a "
+                "target, shows what can be reached"
             )
 
     def _bracket(self) -> tuple[_Point, _Point]:
