@@ -35,6 +35,7 @@ UNITS = {
     "checks.c": "-ffp-contract=off",
     "pruning.c": "-ffp-contract=off",
     "price_bound.c": "-ffp-contract=fast",
+    "elastic.c": "-ffp-contract=off",
 }
 ZIGLANG = "ziglang==0.17.0"
 _LONGEST_S = 1200

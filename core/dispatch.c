@@ -1,7 +1,7 @@
 /* The choice of the instruction set, when the library is loaded.
  *
- * x86-64: method.c, checks.c, pruning.c and price_bound.c are compiled for the levels v2, v3 and v4
- * of the x86-64 psABI (System V Application Binary Interface, AMD64 Architecture Processor
+ * x86-64: method.c, checks.c, pruning.c, price_bound.c and elastic.c are compiled for the levels v2,
+ * v3 and v4 of the x86-64 psABI (System V Application Binary Interface, AMD64 Architecture Processor
  * Supplement, section 3.1.1). The exported functions forward to the highest level that processor and
  * operating system support. The environment variable WHEREISH_ISA = v2 or v3 chooses a lower level.
  * This file itself is compiled for any x86-64 processor.
@@ -96,6 +96,13 @@ const char *wi_instruction_set(void) {
       (int64_t low, int64_t high, int64_t m, int64_t neighbours, const double *logs,               \
        const int32_t *other, const double *exponent, const double *share, double *relaxed),        \
       (low, high, m, neighbours, logs, other, exponent, share, relaxed))                           \
+    F(int64_t, wi_elastic_pass, (wi_elastic * passes, int64_t count, const int32_t *cells),        \
+      (passes, count, cells))                                                                      \
+    F(int32_t, wi_elastic_balls,                                                                   \
+      (int64_t low, int64_t high, int64_t n, const int32_t *cells, const double *mass,             \
+       const int32_t *begin, const int32_t *to, const double *length, double limit, double enough, \
+       double *least, double *held),                                                               \
+      (low, high, n, cells, mass, begin, to, length, limit, enough, least, held))                  \
     F(void, wi_program_order, (const wi_program *program, int32_t *order, uint8_t *first),         \
       (program, order, first))                                                                     \
     F(void, wi_program_paths, (const wi_program *program, double *lengths, int32_t *before),       \

@@ -24,7 +24,7 @@ extern "C" {
 #define WI_PUBLIC __attribute__((visibility("default")))
 #endif
 
-#define WI_VERSION 2
+#define WI_VERSION 3
 
 typedef enum {
     WI_OK = 0,
@@ -215,6 +215,37 @@ WI_PUBLIC int64_t wi_cover(int64_t outputs, int64_t n, const double *cost, const
 WI_PUBLIC void wi_relax(int64_t low, int64_t high, int64_t m, int64_t neighbours,
                         const double *logs, const int32_t *other, const double *exponent,
                         const double *share, double *relaxed);
+
+/* The elastic metric: elastic.c. The caller checks its arguments. */
+
+/* A grid, the edges so far as lists of arcs, and one pass. Arc 2 e and 2 e + 1 are edge e, in both
+ * directions: to[arc] is where it ends, next[arc] the next arc from the same cell, -1 for none. */
+typedef struct {
+    int32_t columns, rows;
+    const double *mass;      /* (n), positive */
+    const uint8_t *fenced;   /* (n), 1: the cell is never joined */
+    int32_t steps;           /* to other cells, the nearest by the straight line first */
+    const int32_t *right, *up;
+    double start, level;     /* the pass is for distances between them */
+    double slack;            /* the requirement at l + slack is met within l */
+    uint8_t *covered;        /* (n), 1: within slack of a cell that the pass has finished */
+    int64_t edges, capacity;
+    int32_t *first;          /* (n), the last arc that was added at a cell, -1 for none */
+    int32_t *to, *next;      /* (2 capacity) */
+    double *length;          /* (capacity) */
+} wi_elastic;
+
+/* Add edges until the mass within l of each of these cells is at least ((l + slack) / ln 2)^2, for
+ * start <= l <= level, or all cells are within l. Cells that are covered are left out. Return the
+ * number of cells done: fewer than `count` if there is no room for an edge; -1: no memory. */
+WI_PUBLIC int64_t wi_elastic_pass(wi_elastic *passes, int64_t count, const int32_t *cells);
+/* Measure the balls around cells[low] to cells[high - 1] in a graph of n cells: the arcs from x are
+ * begin[x] <= arc < begin[x + 1]. held: the mass within `limit`; the search ends where it reaches
+ * `enough`. least: the least mass(closer than d) / (d / ln 2)^2 over the distances d up to there. */
+WI_PUBLIC int32_t wi_elastic_balls(int64_t low, int64_t high, int64_t n, const int32_t *cells,
+                                   const double *mass, const int32_t *begin, const int32_t *to,
+                                   const double *length, double limit, double enough,
+                                   double *least, double *held);
 
 /* Parts of the method, for its tests. */
 

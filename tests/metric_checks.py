@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 from collections.abc import Sequence
@@ -83,3 +84,26 @@ def meets_requirement(row: Sequence[float], mass: Sequence[float], upto: float) 
             return False
     inside = sum(m for d, m in zip(row, mass, strict=True) if d <= upto)
     return inside >= (upto / math.log(2)) ** 2 * (1 - 1e-9)
+
+
+def ball_holds_enough(
+    edges: Sequence[tuple[int, int, float]], mass: Sequence[float], cell: int, upto: float
+) -> bool:
+    """The same for one cell of a large graph, by Dijkstra with a heap of Python."""
+    arcs: dict[int, list[tuple[int, float]]] = {}
+    for x, y, length in edges:
+        arcs.setdefault(x, []).append((y, length))
+        arcs.setdefault(y, []).append((x, length))
+    held, inside, heap = 0.0, set(), [(0.0, cell)]
+    while heap:
+        d, x = heapq.heappop(heap)
+        if x in inside:
+            continue
+        if held < (d / math.log(2)) ** 2 * (1 - 1e-9):
+            return False
+        inside.add(x)
+        held += mass[x]
+        for y, length in arcs[x]:
+            if y not in inside and d + length <= upto:
+                heapq.heappush(heap, (d + length, y))
+    return held >= (upto / math.log(2)) ** 2 * (1 - 1e-9)

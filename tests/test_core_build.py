@@ -74,6 +74,7 @@ def structures() -> dict[str, type[ctypes.Structure]]:
         "wi_progress": compiled.Progress,
         "wi_result": compiled.Result,
         "wi_cone_report": compiled.ConeReport,
+        "wi_elastic": compiled.ElasticPasses,
     }
 
 

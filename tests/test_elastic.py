@@ -64,6 +64,55 @@ def test_a_share_of_the_cells_may_be_asked_for(seed: int) -> None:
     assert np.mean(met) >= 0.5
 
 
+def area(kind: str, side: int) -> tuple[Any, Any]:
+    """Masses and fences of a square area: how much lies there, and where, is very different."""
+    rng = np.random.default_rng(7)
+    x, y = np.meshgrid(np.arange(side), np.arange(side))
+    away = np.hypot(x - side / 2, y - side / 2)
+    mass = {
+        "empty": np.where(away < side / 20, 0.05, 0.0),
+        "one house": np.where((x == 0) & (y == 0), 7.0, 0.0),
+        "sparse": 0.1 * (rng.uniform(size=(side, side)) < 0.02),
+        "dense": rng.poisson(10, (side, side)) / 200,
+        "city": rng.poisson(20 * np.exp(-np.square(away / side * 4))) / 400,
+    }["city" if kind == "fenced" else kind] + 1 / 2821
+    fence = np.full((side, side), -1)
+    if kind == "fenced":
+        fence[side // 3 : side // 2, side // 4 : side // 2] = 0
+        fence[-2, :-1] = 1
+    mass *= max(1.0, 6.7 / mass[fence < 0].sum())
+    return mass.ravel(), fence.ravel()
+
+
+@pytest.mark.parametrize("kind", ["empty", "one house", "sparse", "dense", "city", "fenced"])
+def test_areas_of_any_kind_meet_the_requirement(kind: str) -> None:
+    mass, fence = area(kind, 24)
+    made = elastic_graph(Grid(24, 24, (0.1, 0.1)), mass, fence)
+    assert made.share >= 0.999
+    assert len(made.edges) < 20 * made.grid.size  # so searches and files stay small
+    edges = [(*pair, d) for pair, d in zip(made.edges.tolist(), made.lengths.tolist(), strict=True)]
+    some = np.random.default_rng(0).permutation(np.flatnonzero(fence < 0))[:12]
+    for cell in [*some.tolist(), 0]:
+        holds = metric_checks.ball_holds_enough(edges, mass.tolist(), cell, math.log(6))
+        assert holds == made.met[cell]
+
+
+def test_progress_is_told_between_parts_and_may_end_the_passes() -> None:
+    """Ctrl-C comes between two calls of the core, as an exception does."""
+    told: list[float] = []
+
+    def progress(news: str, done: float) -> None:
+        told.append(done)
+        if len(told) == 20:
+            raise KeyboardInterrupt
+
+    mass, _ = area("empty", 30)
+    with pytest.raises(KeyboardInterrupt):
+        elastic_graph(Grid(30, 30, (0.1, 0.1)), mass, progress=progress)
+    assert told == sorted(told)
+    assert 0 <= told[0] < told[-1] <= 1
+
+
 def test_the_metric_is_not_shorter_than_it_must_be() -> None:
     mass = np.full(144, 0.2)
     made = elastic_graph(Grid(12, 12, (0.1, 0.1)), mass)

@@ -189,7 +189,7 @@ def test_points_and_reports_are_outputs() -> None:
         ([], {}, "at least one report"),
         ([0, 9], {}, "numbers of outputs from 0 to 3"),
         ([0.5], {}, "reports must be Reports"),
-        ([[0.3, 0.3]], {}, "1 of 1 points are not"),
+        ([[0.3, 0.3]], {}, "1 of 1 are not; the first one is report 0"),
         ([0, 1], {"people": ["a"]}, "people must have one value"),
         ([0, 1], {"periods": [1, 2]}, "periods must go with people"),
         ([0], {"gap": 0}, "gap must be"),
@@ -211,7 +211,7 @@ def test_mechanisms_that_do_not_fit_are_refused() -> None:
     with pytest.raises(wh.InputError, match="must be a Mechanism"):
         wh.estimate(np.eye(2), [0])  # type: ignore[arg-type]
     never = wh.Mechanism(np.array([[1.0, 0.0], [1.0, 0.0]]), grid(2, 1), grid(2, 1))
-    with pytest.raises(wh.InputError, match="never reports"):
+    with pytest.raises(wh.InputError, match="outputs that the mechanism draws, and .* are not"):
         wh.estimate(never, [0, 1])
 
 
@@ -318,10 +318,59 @@ def test_the_command_refuses(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_refuses_other_reports(collected: tuple[Path, Path], tmp_path: Path) -> None:
-    other = tmp_path / "raw.csv"
-    other.write_text("lat,lon\n48.8601234,2.3401234\n")
-    done = run("estimate", collected[0], other, "-o", tmp_path / "map.csv")
-    assert done.exit_code == 2
-    assert "1 of 1 points are not" in done.stderr
-    assert "48.86" not in done.stderr
+def test_the_command_says_which_report_is_wrong(
+    collected: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for wrong in ("48.8601234,2.3401234", "148.86,2.34"):  # no output; no latitude
+        other = tmp_path / "raw.csv"
+        good = wh.load_mechanism(collected[0])[0].outputs.latlon[0]
+        other.write_text(f"lat,lon\n{good[0]},{good[1]}\n,\n{wrong}\n")
+        done = run("estimate", collected[0], other, "-o", tmp_path / "map.csv")
+        assert done.exit_code == 2
+        assert "1 of 2 are not; the first one is in row 3 of raw.csv" in done.stderr
+        assert "48.86" not in done.stderr
+        assert "place" not in done.stderr
+
+
+def test_the_command_takes_several_mechanisms(collected: tuple[Path, Path], tmp_path: Path) -> None:
+    """Two tables and one mechanism twice: the same as both tables in one."""
+    both, output = tmp_path / "both.csv", tmp_path / "map.csv"
+    heading, *rows = collected[1].read_text().splitlines()
+    half = tmp_path / "half.csv"
+    half.write_text("\n".join([heading, *rows[:100]]) + "\n")
+    both.write_text("\n".join([heading, *rows, *rows[:100]]) + "\n")
+    told = run("estimate", *collected, "--also", f"{collected[0]}={half}", "-o", output, "--json")
+    assert told.exit_code == 0, told.stderr
+    assert json.loads(told.stdout)["mechanisms"] == 2
+    shares = wh.read_profile(output).prior
+    assert run("estimate", collected[0], both, "-o", output).exit_code == 0
+    assert shares == pytest.approx(wh.read_profile(output).prior, abs=1e-4)
+    for also in ("k.whereish", "=reports.csv"):
+        refused = run("estimate", *collected, "--also", also, "-o", output)
+        assert "also must be MECHANISM=REPORTS" in refused.stderr
+
+
+def test_the_command_estimates_moves(tmp_path: Path) -> None:
+    """At a large epsilon reports are the places: the moves can be counted by hand."""
+    mechanism = wh.tight_constraints(wh.embedded_city().places, 60.0)
+    wh.save_mechanism(tmp_path / "k.whereish", mechanism)
+    latlon: Any = mechanism.outputs.latlon
+    lines = ["user,time,lat,lon"]
+    for person in range(40):
+        visits = [(8, 0), (9, 0), (10, 1 if person % 4 else 2), (12, 0)]  # the second is sticky
+        for hour, place in visits[:: (-1) ** person]:  # the order of the rows does not matter
+            lat, lon = latlon[place]
+            lines.append(f"u{person},2024-01-01T{hour:02}:00:00,{lat},{lon}")
+    (tmp_path / "r.csv").write_text("\n".join(lines) + "\n")
+    words = ("estimate", tmp_path / "k.whereish", tmp_path / "r.csv", "-o", tmp_path / "map.csv")
+    done = run(*words, "--user", "user", "--time", "time", "--moves", tmp_path / "m.csv", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["moves"]["pairs"] == 80
+    heading, *rows = (tmp_path / "m.csv").read_text().splitlines()
+    assert heading == "from_row,to_row,share,probability"
+    moves = {tuple(map(int, row.split(",")[:2])): float(row.split(",")[2]) for row in rows}
+    expected = {(0, 1): 0.375, (1, 0): 0.375, (0, 2): 0.125, (2, 0): 0.125}
+    for pair, share in expected.items():
+        assert moves[pair] == pytest.approx(share, abs=0.01)
+    alone = run(*words, "--moves", tmp_path / "m.csv")
+    assert "--moves must go with --user" in alone.stderr

@@ -66,6 +66,14 @@ def test_a_metric_file_is_read_as_it_was_written(file: Path) -> None:
     assert (again.distances == graph.distances).all()
 
 
+def test_a_metric_that_nobody_could_read_is_not_written(tmp_path: Path) -> None:
+    places = wh.Places.from_xy([[0.0, 0.0], [1.0, 0.0]])
+    made = MapMetric("roads", places, edges=[[0, 1]], lengths=[1.0])
+    with pytest.raises(wh.InputError, match="attribution must say who made the map"):
+        wh.save_metric(tmp_path / "m.metric", made)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_changed_file_is_refused(file: Path, tmp_path: Path) -> None:
     content = file.read_bytes()
     wrong = tmp_path / "wrong.metric"

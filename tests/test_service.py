@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import math
 import os
 import re
 import signal
@@ -22,10 +24,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import metric_checks
 import whereish as wh
 from serving import Served, recipe, serving, wait_for, wait_until
 from whereish.cli import app
 from whereish.format import audit_bytes, unpack, without_prior
+from whereish.places import MapMetric
 from whereish.spec import Recipe
 
 pytestmark = pytest.mark.heavy
@@ -86,6 +90,35 @@ def test_the_file_has_the_counts_that_the_library_builds(
     assert (prior is not None) == bool(more.get("keep_prior"))
     assert np.array_equal(mechanism.counts, Recipe.from_document(document).build().counts)
     assert wh.audit_file(tmp_path / "k.whereish")["certified"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit"),
+    [("roads", "per km along the roads"), ("elastic", "per unit of the elastic metric")],
+)
+def test_the_metric_of_a_map_is_built_and_audited(
+    client: httpx.Client, tmp_path: Path, kind: str, unit: str
+) -> None:
+    """The file travels in base64; every ratio is compared with shortest paths by three loops."""
+    document = recipe(12, seed=5)
+    pairs = [(k, k + 1, 0.3 + 0.2 * (k % 4)) for k in range(11)] + [(0, 7, 0.9)]
+    metric = MapMetric(
+        kind, wh.Places.from_xy(document["places"]["xy_km"]),
+        edges=[pair[:2] for pair in pairs], lengths=[pair[2] for pair in pairs],
+        attribution="made up for a test",
+    )  # fmt: skip
+    job = post(client, document | {"privacy_metric": wh.metric_document(metric)})
+    assert wait_for(client, job["id"])["state"] == "done"
+    told = client.get(f"/v1/mechanisms/{job['id']}/file")
+    (tmp_path / "k.whereish").write_bytes(told.content)
+    assert wh.audit_file(tmp_path / "k.whereish")["certified"]
+    mechanism, _ = wh.load_mechanism(tmp_path / "k.whereish")
+    assert unit in repr(mechanism)
+    away = metric_checks.floyd_warshall(12, pairs)
+    rows = mechanism.counts.tolist()
+    for x, y in itertools.product(range(12), repeat=2):
+        most = math.exp(document["epsilon_per_km"] * away[x][y]) * (1 + 1e-12)
+        assert all(a <= most * b for a, b in zip(rows[x], rows[y], strict=True))
 
 
 @pytest.mark.parametrize(("vertices", "keep"), [(300, True), (300, False), (64, False)])

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "core"
 TESTS = ("tests/test_core_build.py", "tests/test_structured.py", "tests/test_release.py",
          "tests/test_repair.py")  # fmt: skip
-UNITS = ("method.c", "checks.c", "pruning.c", "dispatch.c")
+UNITS = ("method.c", "checks.c", "pruning.c", "elastic.c", "dispatch.c")
 _FLAGS = (
     "-std=gnu11", "-O1", "-g", "-fno-omit-frame-pointer", "-w", "-Wno-psabi",
     # memcpy of no bytes may have a null pointer: every C library allows it, and C2y does.

@@ -32,7 +32,7 @@ from whereish.parallel import parallel_for
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-VERSION = 2  # WI_VERSION: the library must have the same
+VERSION = 3  # WI_VERSION: the library must have the same
 FOLDER = Path(__file__).parent / "_core"
 _FEW = 10**6  # ratios, below which one thread is faster than several
 _ENDINGS = {"win32": "whereish.dll", "darwin": "libwhereish.dylib"}
@@ -136,6 +136,30 @@ class ConeReport(Structure):
     )
 
 
+class ElasticPasses(Structure):
+    """The grid, the edges so far and one pass of an elastic metric (``wi_elastic``)."""
+
+    _fields_ = (
+        ("columns", c_int32),
+        ("rows", c_int32),
+        ("mass", c_void_p),
+        ("fenced", c_void_p),
+        ("steps", c_int32),
+        ("right", c_void_p),
+        ("up", c_void_p),
+        ("start", c_double),
+        ("level", c_double),
+        ("slack", c_double),
+        ("covered", c_void_p),
+        ("edges", c_int64),
+        ("capacity", c_int64),
+        ("first", c_void_p),
+        ("to", c_void_p),
+        ("next", c_void_p),
+        ("length", c_void_p),
+    )
+
+
 _ROWS = (c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p)  # low, high, n, m, two matrices
 # Every function: the type of its result and of its parameters. Arrays are addresses, see `address`.
 FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -200,6 +224,11 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wi_relax": (
         None,
         (c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
+    ),
+    "wi_elastic_pass": (c_int64, (POINTER(ElasticPasses), c_int64, c_void_p)),
+    "wi_elastic_balls": (
+        c_int32,
+        (c_int64, c_int64, c_int64, *(c_void_p,) * 5, c_double, c_double, c_void_p, c_void_p),
     ),
     "wi_program_order": (None, (c_void_p, c_void_p, c_void_p)),
     "wi_program_paths": (None, (c_void_p, c_void_p, c_void_p)),

@@ -109,7 +109,8 @@ def epsilon_for(
     Raises
     ------
     InputError
-        If no epsilon meets the target. The message says which targets can be met.
+        If no epsilon meets the target. The message names no figure of the prior; `trade_off` shows
+        which targets can be met.
     SolveError
         If the solves are too inexact to meet the target: with a large tolerance.
 
@@ -200,13 +201,14 @@ class _Search:
         }[self.target]
         if wanted >= most * (1 - ACCURACY / 2):
             raise InputError(
-                f"{self.target} must be below {most:.6g} km, {whose}; no epsilon reaches "
-                f"{wanted:g} km"
+                f"{self.target} must be below {whose}; no epsilon reaches {wanted:g} km: "
+                "trade_off, or whereish trade-off without a target, shows what can be reached"
             )
         if wanted <= least * (1 + ACCURACY / 2):
             raise InputError(
-                f"{self.target} must be above {least:.6g} km, the least with these outputs without "
-                f"any privacy; no epsilon reaches {wanted:g} km"
+                f"{self.target} must be above the least with these outputs without any privacy; no "
+                f"epsilon reaches {wanted:g} km: trade_off, or whereish trade-off without a "
+                "target, shows what can be reached"
             )
 
     def _bracket(self) -> tuple[_Point, _Point]:

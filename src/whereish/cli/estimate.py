@@ -18,6 +18,7 @@ from whereish.plotting import draw_estimate, picture_kind
 from whereish.profiles.writing import profile_columns
 
 _TABLE = "The table"
+_NO_MOVE = 1e-9  # a smaller share of all moves is left out
 
 
 @command
@@ -32,6 +33,12 @@ def estimate(
         None, "Who reported: equal reports of a person count once.", _TABLE, "COLUMN"
     ),
     time: str | None = opt.option(None, "When, with --user: once a day.", _TABLE, "COLUMN"),
+    also: list[str] = opt.option(
+        [], "Another mechanism with its own reports; may be repeated.", _TABLE, "MECHANISM=REPORTS"
+    ),
+    moves: Path | None = opt.option(
+        None, "Estimate moves from place to place, too: .csv.", opt.OUTPUT, "FILE"
+    ),
     picture: Path | None = opt.option(
         None, "Draw the map: .png, .pdf or .svg.", opt.OUTPUT, "FILE"
     ),
@@ -53,31 +60,44 @@ def estimate(
         pair = (names[0], names[1])
     if time is not None and user is None:
         raise InputError("--time must go with --user: reports are sticky for one person")
-    if output.suffix.lower() != ".csv":
-        raise InputError(f"output must be a .csv file, got {output}")
-    check_writable(output)
+    for file, name in ((output, "output"), (moves, "moves")):
+        if file is not None and file.suffix.lower() != ".csv":
+            raise InputError(f"{name} must be a .csv file, got {file}")
+        if file is not None:
+            check_writable(file)
+    if moves is not None and (user is None or also):
+        raise InputError("--moves must go with --user, and with one mechanism, without --also")
+    if moves == output:
+        raise InputError(f"output and moves must be two files, got {output} for both")
     if picture is not None:
         picture_kind(picture)
     elif map_ is not None:
         raise InputError("--map must go with --picture")
     ground = None if map_ is None else read_map(map_)
-    loaded, _ = wh.load_mechanism(mechanism)
-    if not isinstance(loaded, wh.Mechanism):
-        raise InputError(
-            f"mechanism must be one between places, and {mechanism} is not: reports of mechanisms "
-            "by time or for all points cannot be counted yet"
-        )
-    with waiting(f"estimating shares from {reports.name}"):
-        table = read_reports(reports, loaded, pair, user, time)
-        found = wh.estimate(loaded, table.points, people=table.people, periods=table.periods)
+    sources = [(mechanism, reports), *map(_pair, also)]
+    several = [_load(file) for file, _ in sources]
+    with waiting(f"estimating shares from {' and '.join(file.name for _, file in sources)}"):
+        tables = [
+            read_reports(file, one, pair, user, time)
+            for one, (_, file) in zip(several, sources, strict=True)
+        ]
+        found = wh.estimate(
+            several, [table.outputs for table in tables],
+            people=[table.people for table in tables],
+            periods=[table.periods for table in tables],
+        )  # fmt: skip
+        moved = None
+        if moves is not None:
+            moved = wh.estimate_transitions(several[0], *tables[0].moves())
+    blank = sum(table.blank for table in tables)
     _write(output, found)
     say(f"{found.reports:,} reports counted, {len(found.places):,} places.")
     if user is None:
         say("Repeated reports of a person count each time: --user COLUMN counts them once.")
     else:
         say(f"Repetitions of sticky reports, left out: {found.repeated:,}.")
-    if table.blank:
-        say(f"Rows without a point, left out: {table.blank:,}.")
+    if blank:
+        say(f"Rows without a point, left out: {blank:,}.")
     say(f"Proved: no shares have a mean log-likelihood larger by {found.gap:.1e}.")
     known = np.isfinite(found.standard_errors)
     if known.any():
@@ -86,12 +106,18 @@ def estimate(
         say(f"Careful: {warning}.")
     if picture is not None:
         draw_estimate(found, picture, ground)
+    if moved is not None and moves is not None:
+        _write_moves(moves, moved)
+        say(
+            f"Wrote {moves}: {moved.pairs:,} moves between successive reports; no other estimate "
+            f"has a mean log-likelihood larger by {moved.gap:.1e}."
+        )
     say(f"Wrote {output}{'' if picture is None else f' and {picture}'} (readable by you only).")
     return {
         "places": len(found.places),
         "reports": found.reports,
         "repeated": found.repeated,
-        "blank": table.blank,
+        "blank": blank,
         "gap": found.gap,
         "log_likelihood": found.log_likelihood,
         "rank": found.rank,
@@ -99,7 +125,27 @@ def estimate(
         "warnings": list(found.warnings),
         "output": str(output),
         "picture": picture and str(picture),
+        "mechanisms": len(several),
+        "moves": moved and {"output": str(moves), "pairs": moved.pairs, "gap": moved.gap},
     }
+
+
+def _pair(text: str) -> tuple[Path, Path]:
+    """Read MECHANISM=REPORTS."""
+    first, _, second = text.partition("=")
+    if not first or not second:
+        raise InputError("also must be MECHANISM=REPORTS, like old.whereish=old.csv")
+    return Path(first), Path(second)
+
+
+def _load(file: Path) -> wh.Mechanism:
+    loaded, _ = wh.load_mechanism(file)
+    if not isinstance(loaded, wh.Mechanism):
+        raise InputError(
+            f"mechanism must be one between places, and {file} is not: reports of mechanisms "
+            "by time or for all points cannot be counted yet"
+        )
+    return loaded
 
 
 def _write(path: Path, found: wh.MapEstimate) -> None:
@@ -112,4 +158,18 @@ def _write(path: Path, found: wh.MapEstimate) -> None:
             "high_95": found.high,
         }
     ).with_columns(pl.col("standard_error").fill_nan(None))
+    write_whole(path, rows.write_csv().encode(), private=True)
+
+
+def _write_moves(path: Path, found: wh.TransitionEstimate) -> None:
+    """Write the table of moves: the rows of two places in the other table, from 0, and shares."""
+    start, end = np.nonzero(found.joint > _NO_MOVE)
+    rows = pl.DataFrame(
+        {
+            "from_row": start,
+            "to_row": end,
+            "share": found.joint[start, end],
+            "probability": found.matrix[start, end],
+        }
+    )
     write_whole(path, rows.write_csv().encode(), private=True)

@@ -37,6 +37,23 @@ class Counted:
     outside: int = 0
 
 
+class WrongReportError(InputError):
+    """A report that is no output of the mechanism; ``row`` counts reports from 0."""
+
+    def __init__(self, wrong: NDArray[np.bool_], must: str, advice: str) -> None:
+        self.row = int(np.flatnonzero(wrong)[0])
+        self.must, self.advice = must, advice
+        self.count, self.reports = int(wrong.sum()), len(wrong)
+        super().__init__(self.words(f"report {self.row}, counted from 0"))
+
+    def words(self, where: str) -> str:
+        """Return the message, with other words for where the first wrong report is."""
+        return (
+            f"reports must be {self.must}, and {self.count:,} of {self.reports:,} are not; the "
+            f"first one is {where}: {self.advice}"
+        )
+
+
 def counted(mechanism: Channel, reports: Any, people: Any = None, periods: Any = None) -> Counted:
     """Count the reports of one mechanism; see `whereish.estimate` for the arguments."""
     outputs = output_numbers(mechanism, reports)
@@ -65,9 +82,19 @@ def output_numbers(mechanism: Channel, reports: Any) -> Whole:
     Raises
     ------
     InputError
-        If a report is no output of the mechanism. No coordinate is shown.
+        If a report is no output of the mechanism, or one that it never draws. The message says
+        which report is the first such one. No coordinate is shown.
     """
-    outputs = checked(mechanism).outputs
+    numbers = _numbers(checked(mechanism).outputs, reports)
+    never = (numbers >= 0) & (np.asarray(mechanism.matrix).max(axis=0) <= 0)[numbers]
+    if never.any():
+        raise WrongReportError(
+            never, "outputs that the mechanism draws", "give the mechanism that drew them"
+        )
+    return numbers
+
+
+def _numbers(outputs: Places, reports: Any) -> Whole:
     if isinstance(reports, Reports):
         return np.asarray(reports.outputs, np.int64)
     given = np.asarray(reports)
@@ -80,9 +107,10 @@ def output_numbers(mechanism: Channel, reports: Any) -> Whole:
         )
     numbers = given.astype(np.int64)
     if numbers.size and (numbers.min() < -1 or numbers.max() >= len(outputs)):
-        raise InputError(
-            f"reports must be numbers of outputs from 0 to {len(outputs) - 1}, or -1 for a point "
-            "outside, and some are not"
+        raise WrongReportError(
+            (numbers < -1) | (numbers >= len(outputs)),
+            f"numbers of outputs from 0 to {len(outputs) - 1}, or -1 for a point outside",
+            "give the mechanism that drew them",
         )
     return numbers
 
@@ -90,13 +118,17 @@ def output_numbers(mechanism: Channel, reports: Any) -> Whole:
 def _nearest(outputs: Places, points: Array) -> Whole:
     """Return the output at each point."""
     plane = outputs.plane
-    xy = points if plane is None else plane.to_xy(points)
-    far, nearest = outputs.tree.query(xy)
-    wrong = int((far > _NEAR_KM).sum())
-    if wrong:
-        raise InputError(
-            f"reports must be outputs of the mechanism, and {wrong:,} of {len(xy):,} points are "
-            "not: give the mechanism that drew them, and leave out points reported with noise"
+    wrong: NDArray[np.bool_] = np.zeros(len(points), bool)
+    if plane is not None:  # what is no latitude or longitude is no output, and has no place
+        wrong = np.asarray((np.abs(points) > [90, 180]).any(axis=1))
+        points = plane.to_xy(np.where(wrong[:, None], 0.0, points))
+    far, nearest = outputs.tree.query(points)
+    wrong |= far > _NEAR_KM
+    if wrong.any():
+        raise WrongReportError(
+            wrong,
+            "outputs of the mechanism",
+            "give the mechanism that drew them, and leave out points reported with noise",
         )
     return np.asarray(nearest, np.int64)
 

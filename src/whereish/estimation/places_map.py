@@ -151,10 +151,6 @@ def from_counts(
     total = int(counts.sum())
     if total == 0:
         raise InputError("reports must hold at least one report that counts, got none")
-    if ((matrix.max(axis=0) <= 0) & (counts > 0)).any():
-        raise InputError(
-            "reports must come from this mechanism, and some are outputs that it never reports"
-        )
     places, n = mechanisms[0].inputs, len(matrix)
     # The statistics need a gap that is small for all reports together, too.
     found = maximise(matrix, counts / total, min(gap, max(0.01 / total, 1e-10)))

@@ -41,7 +41,15 @@ def save_metric(path: str | Path, metric: MapMetric) -> None:
 
 
 def metric_bytes(metric: MapMetric) -> bytes:
-    """Return the bytes that `save_metric` writes."""
+    """Return the bytes that `save_metric` writes.
+
+    Raises
+    ------
+    InputError
+        If the metric does not say who made the map: nobody could read the file.
+    """
+    if not metric.attribution.strip():
+        raise InputError("attribution must say who made the map, and it is empty")
     arrays: dict[str, NDArray[Any]] = {"places": metric.places.xy}
     if metric.places.latlon is not None:
         arrays["places_latlon"] = metric.places.latlon

@@ -14,14 +14,17 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from ctypes import byref
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from whereish.compiled import ElasticPasses, Status, address, library
 from whereish.errors import InputError
+from whereish.parallel import parallel_for
 from whereish.places.metrics import symmetric_graph
 from whereish.places.validation import Array, as_number, as_numbers, as_whole, readonly
 
@@ -32,9 +35,10 @@ SHARE = 0.999  # of the cells must meet the requirement; the authors of [1] stop
 INSIDE_FENCE = 1e-6
 OUTSIDE_FENCE = 100.0  # between a fence and the rest: exp(100) limits nothing
 MOST_CELLS = 40_000
-_GROWTH = 1.8  # of the radius in a pass: 1.05 takes three times as long, for the same balls
-_ROWS = 4_000_000  # distances that a pass holds at once: 32 MB
-_ROUNDED = 1 - 1e-12  # lengths are rounded down: sums in another order must not break anything
+_GROWTH = 1.5  # of the distance in a pass
+_SLACK = 0.05  # of the distance where a pass begins: cells closer than this share their edges
+_PART = 256  # cells of a call of the core: progress and Ctrl-C come between calls
+_CHECKED = 1 - 1e-9  # sums in another order may differ in their last digits
 
 
 class Grid(NamedTuple):
@@ -90,9 +94,8 @@ class ElasticGraph:
     def ball_km(self, distance: float = UNIT) -> Array:
         """Return (n,) radii: of the disc as large as all cells within a distance of each cell."""
         area = self.grid.cell_km[0] * self.grid.cell_km[1]
-        within = np.empty(self.grid.size)
-        for cells, rows in _searches(self.graph(), np.arange(self.grid.size), distance):
-            within[cells] = (rows <= distance).sum(axis=1)
+        every = np.arange(self.grid.size)
+        _, within = _balls(self.graph(), np.ones(self.grid.size), every, distance, math.inf)
         return np.sqrt(within * area / math.pi)
 
 
@@ -106,11 +109,14 @@ def elastic_graph(
 ) -> ElasticGraph:
     """Build the graph of an elastic metric, by passes that add edges.
 
-    The passes go up in the distance l. A pass takes every cell c whose requirement holds up to a
-    radius r below the next l. As long as the cells within r hold no more than the mass
-    (r / ln 2)^2, the nearest cell that is not among them is joined to c by an edge of length r. An
-    edge is never shorter than what earlier passes have settled, so balls that were large enough
-    stay as they are. Passes end when ``share`` of the cells meet the requirement.
+    The passes go up in the distance l, each by a half. A pass takes the cells c one by one. Where
+    the cells within l of c hold too little mass, the nearest cell that is not among them is joined
+    to c by an edge of length 0.9 l; its own neighbours then need no edge. A pass that begins at L
+    demands a little more: the mass ((l + s) / ln 2)^2 within l, with s = L / 20. A cell at a
+    distance of at most s from c then meets its own requirement, because its ball of radius l
+    contains that of radius l - s around c, and the pass leaves it out. So the work is bounded:
+    where balls have many cells, only few of them are searched. The requirement is checked around
+    each cell after the last pass.
 
     Parameters
     ----------
@@ -121,7 +127,7 @@ def elastic_graph(
         distance from each other (1e-6), and far from all others (100): nobody can tell where inside
         of it somebody is, and anybody can tell that somebody is inside. They hide no other cell.
     progress
-        Called with words, and with the share of the way, after each pass.
+        Called with words, and with the share of the way, several times in each pass.
 
     Raises
     ------
@@ -151,6 +157,7 @@ def elastic_graph(
     passes.run(share, progress)
     joined = _connected(grid, free, passes.edges(), passes.lengths())
     edges, lengths = _fenced(grid, fences, *joined)
+    progress(f"{len(edges):,} edges, checking the requirement", 1.0)
     met = _met(symmetric_graph(n, edges, lengths), masses, free)
     return ElasticGraph(
         grid, readonly(masses), readonly(fences), readonly(edges), readonly(lengths), met,
@@ -162,143 +169,112 @@ class _Passes:
     """The edges so far, and how far the requirement holds around each cell."""
 
     def __init__(self, grid: Grid, mass: Array, free: NDArray[np.bool_]) -> None:
-        self.grid, self.mass = grid, mass
+        n = grid.size
         self.reach = np.where(free, UNIT * np.sqrt(mass), np.inf)
-        self.cells = np.arange(grid.size)
-        self.column, self.row = self.cells % grid.columns, self.cells // grid.columns
-        # Cells of one colour are no neighbours: the next colour sees the edges of the last one.
-        self.colour = self.column % 2 + 2 * (self.row % 2)
-        self.right, self.up = _nearest_first(grid)
-        self.tried = np.zeros(grid.size, np.int64)  # neighbours that are in the ball already
-        self.inside = ~free  # of the ball of the cell at hand; a fence is never joined
-        self.fenced = ~free
-        self.place = np.full(grid.size, -1)  # where a cell is in the order of the ball at hand
-        self.start: list[int] = []
-        self.end: list[int] = []
-        self.length: list[float] = []
+        self.free = int(free.sum())
+        right, up = _nearest_first(grid)
+        # The core keeps addresses: the arrays must live as long as this object.
+        self.arrays: dict[str, NDArray[Any]] = {
+            "mass": np.ascontiguousarray(mass, np.float64), "fenced": (~free).astype(np.uint8),
+            "right": right, "up": up, "covered": np.zeros(n, np.uint8),
+            "first": np.full(n, -1, np.int32), "to": np.empty(0, np.int32),
+            "next": np.empty(0, np.int32), "length": np.empty(0),
+        }  # fmt: skip
+        self.state = ElasticPasses(columns=grid.columns, rows=grid.rows, steps=len(right))
         self.count = 0
+        self._make_room(4 * n)
 
     def run(self, share: float, progress: Callable[[str, float], object]) -> None:
         """Make passes until a share of the cells is finished."""
         level, first = 0.0, float(self.reach.min())
-        free = int((~self.fenced).sum())
-        while (left := int((self.reach < REACH).sum())) > (1 - share) * free:
-            level = min(max(level, float(self.reach.min())) * _GROWTH, REACH)
-            for colour in range(4):
-                todo = np.flatnonzero((self.reach < level) & (self.colour == colour))
-                graph = self.graph() if len(todo) else None
-                for cells, rows in _searches(graph, todo, level):
-                    for cell, row in zip(cells.tolist(), rows, strict=True):
-                        self._grow(cell, row, level)
+        while int((self.reach < REACH).sum()) > (1 - share) * self.free:
+            begin = max(level, float(self.reach.min()))
+            level = min(begin * _GROWTH, REACH)
+            todo = np.flatnonzero(self.reach < level).astype(np.int32)
+            self.state.level, self.state.slack = level, _SLACK * begin
+            self.state.start = begin - self.state.slack
+            self.arrays["covered"][:] = 0
+            for at in range(0, len(todo), _PART):
+                self._join(todo[at : at + _PART])
+                way = math.log(begin * (level / begin) ** (at / len(todo)) / first)
+                progress(f"{self.state.edges:,} edges", way / math.log(REACH / first))
+            self.reach[todo] = level
             self.count += 1
-            done = math.log(level / first) / math.log(REACH / first) if first < REACH else 1.0
-            progress(f"{len(self.start):,} edges, {free - left:,} of {free:,} cells done", done)
 
     def edges(self) -> NDArray[np.int32]:
         """(m, 2) the edges so far."""
-        return np.array([self.start, self.end], np.int32).T.reshape(-1, 2)
+        return np.array(self.arrays["to"][: 2 * self.state.edges], np.int32).reshape(-1, 2)
 
     def lengths(self) -> Array:
         """(m,) their lengths."""
-        return np.array(self.length, np.float64)
+        return np.array(self.arrays["length"][: self.state.edges])
 
-    def graph(self) -> Any:
-        """Return the edges so far as a sparse matrix. Parallel edges stay: a search takes both."""
-        from scipy.sparse import csr_array
+    def _join(self, cells: NDArray[np.int32]) -> None:
+        """Add the edges that some cells need."""
+        while len(cells):
+            done = library().wi_elastic_pass(
+                byref(self.state), len(cells), address(cells, np.int32)
+            )
+            if done < 0:
+                raise MemoryError
+            cells = cells[done:]
+            if len(cells):
+                self._make_room(2 * self.state.capacity)
 
-        n, edges, lengths = self.grid.size, self.edges(), self.lengths()
-        a, b = np.concatenate([edges, edges[:, ::-1]]).T
-        order = np.argsort(a, kind="stable")
-        begins = np.concatenate([[0], np.cumsum(np.bincount(a, minlength=n))]).astype(np.int32)
-        return csr_array((np.tile(lengths, 2)[order], b[order], begins), shape=(n, n))
-
-    def _grow(self, cell: int, row: Array, level: float) -> None:
-        """Join cells to one cell until its requirement holds up to a level.
-
-        The cells that the graph has within the level join by themselves, in the order of their
-        distance, if the mass before them is enough.
-        """
-        near = np.flatnonzero(row <= level)
-        away = row[near]
-        order = np.argsort(away, kind="stable")
-        near, away = near[order], away[order]
-        total = np.concatenate([[0.0], np.cumsum(self.mass[near])])
-        self.place[near] = np.arange(len(near))
-        joined: list[int] = []
-        at, more = 0, 0.0
-        while True:
-            radius = UNIT * math.sqrt(total[at] + more)
-            if at < len(away) and away[at] <= radius:
-                enough = away[at:] <= UNIT * np.sqrt(total[at:-1] + more)
-                steps = len(enough) if enough.all() else int(enough.argmin())
-                self.inside[near[at : at + steps]] = True
-                at += steps
-                continue
-            if radius >= level:
-                break
-            other = self._next(cell)
-            self.start.append(cell)
-            self.end.append(other)
-            self.length.append(radius * _ROUNDED)
-            self.inside[other] = True
-            joined.append(other)
-            more += self.mass[other]
-            if (later := self.place[other]) >= 0:  # it would have joined by itself
-                total[later + 1 :] -= self.mass[other]
-        self.reach[cell] = radius
-        self.place[near] = -1
-        self.inside[near] = self.fenced[near]
-        self.inside[joined] = False
-
-    def _next(self, cell: int) -> int:
-        """Return the nearest cell by the straight line that is not inside the ball."""
-        column, row = int(self.column[cell]), int(self.row[cell])
-        k = int(self.tried[cell])
-        while True:
-            x, y = column + self.right[k], row + self.up[k]
-            if 0 <= x < self.grid.columns and 0 <= y < self.grid.rows:
-                other = y * self.grid.columns + x
-                if not self.inside[other]:
-                    self.tried[cell] = k
-                    return other
-            k += 1
+    def _make_room(self, edges: int) -> None:
+        for name, size in (("to", 2 * edges), ("next", 2 * edges), ("length", edges)):
+            self.arrays[name] = np.resize(self.arrays[name], size)
+        for name, array in self.arrays.items():
+            setattr(self.state, name, address(array, array.dtype))
+        self.state.capacity = edges
 
 
-def _searches(
-    graph: Any, cells: NDArray[np.int64], limit: float
-) -> Iterator[tuple[NDArray[np.int64], Array]]:
-    """Yield some of the cells, and the distances of all from each of them, up to a limit."""
-    from scipy.sparse.csgraph import dijkstra
+def _balls(
+    graph: Any, mass: Array, cells: NDArray[np.int64], limit: float, enough: float
+) -> tuple[Array, Array]:
+    """Return two measures of the ball of radius ``limit`` around each of some cells.
 
-    if len(cells) == 0:
-        return
-    step = max(1, _ROWS // graph.shape[0])
-    for begin in range(0, len(cells), step):
-        part = cells[begin : begin + step]
-        yield part, np.asarray(dijkstra(graph, directed=True, indices=part, limit=limit))
+    The least mass(closer than d) / (d / ln 2)^2 over the distances d in it, and its mass. A search
+    ends where the mass has reached ``enough``.
+    """
+    weights = np.ascontiguousarray(mass, np.float64)
+    begins, ends = (np.ascontiguousarray(a, np.int32) for a in (graph.indptr, graph.indices))
+    lengths = np.ascontiguousarray(graph.data, np.float64)
+    arrays = (weights, begins, ends, lengths)
+    least, held = np.empty(len(cells)), np.empty(len(cells))
+    every = cells.astype(np.int32)
+    for at in range(0, len(cells), 4 * _PART):
+        part = slice(at, at + 4 * _PART)
+        parallel_for(
+            _measure, len(every[part]), graph.shape[0],
+            address(every[part], np.int32), *(address(array, array.dtype) for array in arrays),
+            limit, enough, address(least[part], np.float64), address(held[part], np.float64),
+        )  # fmt: skip
+    return least, held
+
+
+def _measure(low: int, high: int, *arguments: Any) -> None:
+    if library().wi_elastic_balls(low, high, *arguments) != Status.OK:
+        raise MemoryError
 
 
 def _met(graph: Any, mass: Array, free: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which cells meet the requirement; those in fences are not asked."""
     met = ~free
-    for cells, rows in _searches(graph, np.flatnonzero(free), REACH):
-        for cell, row in zip(cells.tolist(), rows, strict=True):
-            near = np.flatnonzero(row <= REACH)
-            order = np.argsort(row[near], kind="stable")
-            away, total = row[near][order], np.cumsum(mass[near][order])
-            needed = np.square(np.append(away[1:], REACH) / UNIT)  # just before the next one joins
-            met[cell] = bool((total >= needed * (1 - 1e-9)).all())
+    enough = (REACH / UNIT) ** 2
+    least, held = _balls(graph, mass, np.flatnonzero(free), REACH, enough)
+    met[free] = (least >= _CHECKED) & (held >= enough * _CHECKED)
     return met
 
 
-def _nearest_first(grid: Grid) -> tuple[list[int], list[int]]:
+def _nearest_first(grid: Grid) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the steps to the other cells of a grid, the nearest by the straight line first."""
     right, up = np.meshgrid(
         np.arange(1 - grid.columns, grid.columns), np.arange(1 - grid.rows, grid.rows)
     )
     away = np.hypot(right * grid.cell_km[0], up * grid.cell_km[1])
     order = np.lexsort((right.ravel(), up.ravel(), away.ravel()))[1:]  # without the cell itself
-    return right.ravel()[order].tolist(), up.ravel()[order].tolist()
+    return right.ravel()[order].astype(np.int32), up.ravel()[order].astype(np.int32)
 
 
 def _connected(
