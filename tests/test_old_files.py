@@ -29,7 +29,7 @@ NOW = 1.8e9  # the clock of the reports in the ledgers
 BEEN = (48.85, 2.33)  # where these reports were made, too
 
 
-def of_kind(kind: str) -> Any:
+def of_kind(kind: str) -> pytest.MarkDecorator:
     """Run a test for each file of a kind."""
     chosen = [one for one in INDEX if one["kind"] == kind]
     return pytest.mark.parametrize("old", chosen, ids=[one["name"] for one in chosen])
