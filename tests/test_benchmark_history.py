@@ -23,7 +23,7 @@ def row(method: str, seconds: float, seed: int = 0, state: str = "solved") -> di
 def test_a_ratio_is_that_of_the_fastest_peer_that_solved_all() -> None:
     rows = [row("structured", s, k) for k, s in enumerate((0.1, 0.3, 0.2))]
     rows += [row("glpk", 20.0, k) for k in range(3)] + [row("clarabel", 4.0, k) for k in range(3)]
-    rows += [row("qif", 1.0, 0), row("qif", 0, 1, "over"), row("qif", 0, 2, "over")]
+    rows += [row("qif", 1.0, 0), row("qif", 1.0, 1), row("qif", 0, 2, "over")]
     found = history.ratios(rows)
     assert found == [{"places": 25, "dilation": 1.0, "ratio": 20.0, "peer": "clarabel"}]
     assert history.ratios(rows[:3]) == []

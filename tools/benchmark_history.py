@@ -39,10 +39,14 @@ def ratios(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if (row["places"], row["dilation"]) == (places, dilation):
                 took = row["seconds"] if row["state"] == "solved" else float("inf")
                 seconds.setdefault(row["method"], []).append(took)
-        middle = {method: statistics.median_high(tries) for method, tries in seconds.items()}
+        middle = {
+            method: statistics.median(tries)
+            for method, tries in seconds.items()
+            if max(tries) < float("inf")
+        }
         ours = middle.pop("structured")
         peer = min(middle, key=lambda method: middle[method], default=None)
-        if peer is not None and middle[peer] < float("inf"):
+        if peer is not None:
             ratio = float(f"{middle[peer] / ours:.3g}")
             found.append({"places": places, "dilation": dilation, "ratio": ratio, "peer": peer})
     return found
