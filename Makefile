@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python 3.11+, make and apt: make demo and make test.
-PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,7 +17,7 @@ export WHEREISH_ZIG_CACHE ?= $(abspath $(VENV))/zig-cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo serve test quick thorough fresh check bench format clean system pins sbom \
-	core core-sanitize core-fuzz wheels extension npm
+	core core-sanitize core-fuzz wheels extension npm version versions release floors installed
 
 demo: $(BASE) $(CORE)
 	$(BIN)/whereish demo -o demo
@@ -47,8 +47,10 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Its result is kept in benchmarks/results/VERSION.json, and drawn with those of other versions.
 bench: $(READY) $(CORE)
 	$(BIN)/python benchmarks/solvers.py
+	$(BIN)/python tools/benchmark_history.py record benchmarks/results/solvers.json
 
 format: $(READY)
 	$(BIN)/ruff format .
@@ -86,6 +88,28 @@ npm: $(READY)
 extension: $(READY) $(PAGE)
 	$(BIN)/python core/build.py wasm
 	$(BIN)/python clients/extension/build.py
+
+# The version that the package states, and the places that follow from it.
+version:
+	@$(PYTHON) tools/release/versions.py --show
+
+versions: $(READY)
+	$(BIN)/python tools/release/versions.py
+	$(BIN)/python tools/page_constants.py
+
+# All that is released, in dist/whereish-VERSION, checked in an empty environment. Uploads nothing.
+release: $(READY) $(PAGE)
+	$(BIN)/python tools/make_release.py
+	$(BIN)/python tools/verify_release.py dist/whereish-$$($(BIN)/python tools/release/versions.py --show)
+
+# The fast tests with the oldest versions of all packages that pyproject.toml allows.
+floors: $(READY) $(CORE)
+	$(PYTHON) -m venv $(VENV)/floors && $(VENV)/floors/bin/python -m pip install --quiet uv
+	$(VENV)/floors/bin/python tools/floors.py
+
+# The part of the tests that runs on every system, against the wheel in dist, in a new environment.
+installed:
+	$(PYTHON) tools/test_installed.py
 
 # Write a software bill of materials: every package of an installed service.
 sbom: $(READY)

@@ -18,6 +18,7 @@ from whereish.everywhere.optimal import EVERYWHERE_TOLERANCE
 from whereish.format import certificate
 from whereish.mechanisms import MECHANISMS, private_test
 from whereish.places import points
+from whereish.places.map_metric import KINDS
 from whereish.profiles import DegreeTiles, defaults
 from whereish.profiles.regions import FAR_KM
 from whereish.profiles.visited import HEAVIEST, MERGED_CELLS, OTHERS, POINT_CELL_KM
@@ -82,6 +83,10 @@ _CLIENT = {
     "TEST_STEPS": lattice_test._STEPS,
     "LEAST_GAIN": filtering.LEAST_GAIN,
     "SHARED_WEIGHT": filtering._SHARED,
+    "METRIC_KINDS": {
+        kind: [words.epsilon_unit, certificate.metric_words(False, kind)]
+        for kind, words in KINDS.items()
+    },
 }
 _BUILD = {
     "TOLERANCE": limits.TOLERANCE,

@@ -43,10 +43,24 @@ def manifest(browser: str, granted: bool) -> dict[str, object]:
     for name, value in template[browser].items():
         found[name] = found[name] + value if isinstance(value, list) and name in found else value
     package = json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
-    found["version"] = package["version"]
+    found["version"] = browser_version(package["version"])
+    if browser == "chromium":  # what people see; Firefox knows no such name
+        found["version_name"] = package["version"]
     if granted:
         found["host_permissions"] = found.pop("optional_host_permissions")
     return found
+
+
+def browser_version(version: str) -> str:
+    """Return a version of npm as browsers want it: numbers that grow.
+
+    A candidate has its number in the fourth place, and a release 1000, so it comes later.
+
+    >>> browser_version("1.2.3-rc.4"), browser_version("1.2.3")
+    ('1.2.3.4', '1.2.3.1000')
+    """
+    numbers, _, candidate = version.partition("-rc.")
+    return f"{numbers}.{candidate or 1000}"
 
 
 def icon(size: int) -> bytes:

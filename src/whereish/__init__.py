@@ -127,7 +127,7 @@ if TYPE_CHECKING:
     from whereish.plotting import plot_trade_off
     from whereish.spec import BuildOptions, BuildSpec
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 __all__ = [
     "BudgetError",

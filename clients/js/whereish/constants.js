@@ -1,6 +1,6 @@
 // Written by tools/page_constants.py from the constants of the library: do not edit.
 
-export const VERSION = "0.1.0";
+export const VERSION = "1.0.0rc1";
 export const LARGEST = 1000000000000.0;
 export const MOST_PLACES = 10000;
 export const SMALLEST_EPSILON = 1e-09;
@@ -31,3 +31,7 @@ export const TEST_TOLERANCE = 1e-09;
 export const TEST_STEPS = 40;
 export const LEAST_GAIN = 0.02;
 export const SHARED_WEIGHT = 0.02;
+export const METRIC_KINDS = {
+  roads: ["per km along the roads", "distance along the roads, in km, given in the file for every pair of places"],
+  elastic: ["per unit of the elastic metric", "elastic distance, which has no unit of length, given in the file for every pair of places"],
+};

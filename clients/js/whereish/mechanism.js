@@ -4,18 +4,21 @@ import {
   checkBuild, checkClaims, checkEpsilon, checkMetric, checkNames, checkNearCentre, checkPlaces,
   checkPrior, checkProof, runningSums,
 } from "./checks.js";
+import { METRIC_KINDS } from "./constants.js";
 import { parseObject } from "./container.js";
 import { FormatError, InputError } from "./errors.js";
 import { project } from "./plane.js";
 import {
-  abs, F64, fillRandom, freeze, hex, hypot, I32, isInteger, lengthOf, own, put, sortTyped, toNumber,
+  abs, F64, fillRandom, freeze, has, hex, hypot, I32, isInteger, lengthOf, own, put, sortTyped, toNumber,
   U64,
 } from "./primordials.js";
 import { sha256 } from "./sha256.js";
 
 const TOTAL = 1n << 63n;
 export const EUCLIDEAN = "Euclidean distance between the places in their plane, in km";
-const GIVEN = "given in the file, for every pair of places";
+const NONE = { unit: null, words: null };
+const PER_KM = { unit: "per km", words: EUCLIDEAN };
+const GIVEN = { unit: "per unit of its own metric", words: "given in the file, for every pair of places" };
 // Private to this module, so that no other code can make a Mechanism without the checks.
 const CHECKED = Symbol("checked");
 
@@ -292,6 +295,13 @@ export function checkedMechanism({ arrays, texts, digest, signer }) {
   return checkedParts({ arrays, told, claimed, digest, signer });
 }
 
+/** What epsilon is per, and which metric it is for: by the kind of metric that the build record names. */
+function metricWords(build) {
+  const kind = build?.metric;
+  if (typeof kind !== "string" || !has(METRIC_KINDS, kind)) return GIVEN;
+  return { unit: METRIC_KINDS[kind][0], words: METRIC_KINDS[kind][1] };
+}
+
 /** The same for what a file says of one mechanism, `told` and `claimed`: of several in a file of version 3. */
 export function checkedParts({ arrays, told, claimed, digest, signer }) {
   const { n, m } = checkNames(arrays);
@@ -323,11 +333,11 @@ export function checkedParts({ arrays, told, claimed, digest, signer }) {
   if (epsilon !== null && inputs.plane !== null && metric === null) checkNearCentre(xy);
   const goOn = epsilon === null ? () => true : ratioCheck(counts, n, m, epsilon, xy, metric);
   const reachKm = inputs.cell ? hypot(inputs.cell[0], inputs.cell[1]) / 2 : furthestNeighbour(xy);
-  const unit = epsilon === null ? null : metric ? "per unit of its own metric" : "per km";
+  const { unit, words } = epsilon === null ? NONE : metric ? metricWords(told.build) : PER_KM;
   // Only values that are computed here. Claims of the file are left out.
   const checked = {
     certified: epsilon !== null, epsilon, epsilon_unit: unit,
-    metric: epsilon === null ? null : metric ? GIVEN : EUCLIDEAN, places: n, outputs: m,
+    metric: words, places: n, outputs: m,
     ratios_checked: epsilon === null ? 0 : n * (n - 1) * m, largest_snap_km: reachKm,
     prior_sha256: prior && hex(sha256(arrays.prior.bytes)), quality_loss_km: null,
   };

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import platform
 from datetime import UTC, datetime
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -47,7 +45,8 @@ def made_now() -> dict[str, Any]:
     }
 
 
-@functools.cache
 def _version() -> str:
-    """Return the version of Whereish. It is cached: a look-up takes longer than a small solve."""
-    return metadata.version("whereish")
+    """Return the version of Whereish. The package imports this module, so it is imported late."""
+    from whereish import __version__
+
+    return __version__

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from whereish import __version__
 from whereish.service.http import openapi
 from whereish.service.http.context import Service
 from whereish.service.http.errors import add_error_handlers
@@ -20,7 +19,7 @@ from whereish.service.settings import Settings
 def create_api(service: Service) -> tuple[FastAPI, FastRoute]:
     """Make all endpoints, and the fast route for the state of a job."""
     api = FastAPI(
-        title=openapi.TITLE, version=metadata.version("whereish"),
+        title=openapi.TITLE, version=__version__,
         description=openapi.DESCRIPTION, openapi_tags=openapi.TAGS,
         docs_url=None, redoc_url=None, openapi_url="/openapi.json", redirect_slashes=False,
     )  # fmt: skip

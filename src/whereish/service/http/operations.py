@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
 from fastapi import FastAPI, Request
 from prometheus_client import generate_latest
 from starlette.responses import Response
 
+from whereish import __version__
 from whereish.service.http import openapi
 from whereish.service.http.context import Service
 from whereish.service.http.errors import ApiError
@@ -53,7 +52,7 @@ def add_operations(app: FastAPI, service: Service) -> None:
             }
         limits = settings.limits
         document = {
-            "version": metadata.version("whereish"),
+            "version": __version__,
             "key_needed": await service.key_needed(),
             "limits": {
                 "places": limits.places,
