@@ -26,6 +26,6 @@ axis.scatter(x, y, s=sizes, color="#e08e0b", alpha=0.45, label="prior", zorder=2
 reports = "reports from the western end"
 axis.scatter(x, y, s=1500 * best.matrix[0], facecolor="none", edgecolor="#c8102e", linewidth=2,
              label=reports, zorder=3)  # fmt: skip
-axis.set(xlabel="km", ylabel="km", aspect="equal", ylim=(-2.0, 1.6))
+axis.set(xlabel="km", ylabel="km", aspect="equal", xlim=(-0.4, 3.4), ylim=(-2.0, 1.6))
 axis.legend(frameon=False, markerscale=0.4, loc="lower left")
 figure.savefig("road-network.png", dpi=130)
