@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 # Two states of one environment: what `make demo` needs, and all that the tests need.
 BASE := $(VENV)/.base
 READY := $(VENV)/.ready
+DOCS := $(VENV)/docs/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
 PAGE := src/whereish/service/page/vendor/stamp
@@ -17,7 +18,7 @@ export WHEREISH_ZIG_CACHE ?= $(abspath $(VENV))/zig-cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo serve test quick thorough fresh check bench format clean system pins sbom \
-	core core-sanitize core-fuzz wheels extension npm version versions release floors installed
+	core core-sanitize core-fuzz wheels extension npm version versions release floors installed docs site
 
 demo: $(BASE) $(CORE)
 	$(BIN)/whereish demo -o demo
@@ -111,6 +112,16 @@ floors: $(READY) $(CORE)
 installed:
 	$(PYTHON) tools/test_installed.py
 
+# The documentation site in dist/docs: runs the tutorials and the gallery; warnings and broken links
+# are errors. mkdocs has an environment of its own, and imports nothing of Whereish.
+docs: $(READY) $(CORE) $(DOCS)
+	$(BIN)/python tools/site/build.py dist/docs --mkdocs $(VENV)/docs/bin/mkdocs
+
+# A folder for any static host, dist/site: the documentation, the page without a server in demo/, and
+# the extension's archives.
+site: $(READY) $(CORE) $(DOCS) extension
+	$(BIN)/python tools/site/build.py dist/site --mkdocs $(VENV)/docs/bin/mkdocs --demo
+
 # Write a software bill of materials: every package of an installed service.
 sbom: $(READY)
 	$(BIN)/python tools/sbom.py
@@ -129,6 +140,11 @@ $(PAGE): hatch_build.py src/whereish/service/page/vendor.sha256 src/whereish/ser
 	$(BIN)/python hatch_build.py
 	touch $@
 
+$(DOCS): requirements/docs.txt | $(READY)
+	$(PYTHON) -m venv --clear $(VENV)/docs
+	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	touch $@
+
 # The browsers and PostgreSQL come from Debian. Where they cannot be installed, their tests are skipped.
 system:
 	@command -v chromium >/dev/null 2>&1 || $(call debian,chromium fonts-dejavu-core,the tests of the page)
@@ -145,7 +161,7 @@ endef
 # The environment is made again when what it is made from changes. Each stamp is written last, so
 # a broken environment has none. The pins name every package: pip has nothing to resolve (--no-deps).
 # Python compiles a module to bytecode at its first import, so pip need not (--no-compile).
-$(BASE): pyproject.toml $(wildcard requirements/*.txt) Makefile
+$(BASE): pyproject.toml $(filter-out requirements/docs.txt,$(wildcard requirements/*.txt)) Makefile
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 1; }
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); apt-get update && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }

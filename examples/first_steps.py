@@ -1,5 +1,7 @@
 """Build the optimal mechanism for a made-up week in a small town, and look at what it does."""
 
+import matplotlib.pyplot as plt
+
 import whereish as wh
 
 places = wh.square_grid(south=52.00, west=4.34, north=52.03, east=4.39, cell_km=(0.9, 0.9))
@@ -16,3 +18,10 @@ print(f"optimal:        {1000 * wh.quality_loss(best, prior):.0f} m off on avera
 print(f"planar Laplace: {1000 * wh.quality_loss(laplace, prior):.0f} m off on average")
 print(f"epsilon asked 1.07 per km, held {float(wh.tightest_epsilon(best)):.6f} per km")
 print(f"to see all within 500 m, ask for {wh.radius_to_ask(best, 0.5, 0.95, prior):.2f} km")
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+best.plot(place=5, prior=prior, ax=left)
+laplace.plot(place=5, prior=prior, ax=right)
+left.set_title("optimal: reports from home", loc="left")
+right.set_title("planar Laplace: reports from home", loc="left")
+figure.savefig("first-steps.png", dpi=110)

@@ -3,6 +3,8 @@
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+
 import whereish as wh
 
 CELL = (0.7, 0.7)  # km
@@ -25,3 +27,10 @@ with tempfile.TemporaryDirectory() as folder:
         wh.open_traces(traces, users=["001"]), 30, zone=city.zone, cell_km=CELL, period="night"
     )
     print(f"at night there are {night.visited} places to be at, all day {me.visited}")
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    me.profile.plot(ax=left)
+    night.profile.plot(ax=right)
+    left.set_title("all day", loc="left")
+    right.set_title("at night", loc="left")
+    figure.savefig("from-traces.png", dpi=110)

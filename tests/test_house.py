@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import gallery
 import httpx
 import pytest
 
@@ -133,10 +134,14 @@ def test_the_readme_shows_the_two_commands_and_working_python(tmp_path: Path) ->
         subprocess.run([sys.executable, "-W", "error", "-c", block], check=True, cwd=tmp_path)
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+# tests/test_notebook.py runs the example of the notebook, and looks at what it prints.
+@pytest.mark.parametrize(
+    "example", [one for one in gallery.EXAMPLES if one.name != "notebook"], ids=lambda one: one.name
+)
 @pytest.mark.slow
-def test_examples_run(script: Path, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-W", "error", str(script)], check=True, cwd=tmp_path)
+def test_examples_run_and_write_their_pictures(example: gallery.Example, tmp_path: Path) -> None:
+    assert gallery.run(example, tmp_path).output
+    assert all((tmp_path / name).stat().st_size > 5_000 for name in example.pictures)
 
 
 def test_links_in_the_docs_lead_somewhere() -> None:

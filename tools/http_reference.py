@@ -101,7 +101,8 @@ def _limits(table: type[Any]) -> str:
     lines = []
     for field in dataclasses.fields(table):
         about = field.metadata
-        value = "" if field.default is None else f"{_number(field.default)} "
+        default: Any = field.default
+        value = "" if default is None else f"{_number(default)} "
         name = about["flag"] or field.name
         lines.append(
             _bullet(

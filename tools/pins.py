@@ -1,4 +1,4 @@
-"""Pin every dependency by version and hash: `make pins` writes the five files again.
+"""Pin every dependency by version and hash: `make pins` writes the six files again.
 
 A hash is of a file that was published under that version: pip refuses any other. No address of a
 registry is written. Versions that are pinned already are kept unless `--upgrade` is given.
@@ -27,6 +27,7 @@ FILES = {  # what is in it, the extras of pyproject.toml, its groups
     "deploy/requirements.txt": ("All that a service needs to run", ("serve",), ()),
 }
 BUILD, NODE = "requirements/build.txt", "requirements/node.txt"
+DOCS = "requirements/docs.txt"
 
 
 def versions(file: Path) -> str:
@@ -66,10 +67,12 @@ def main() -> None:
     if node is None:
         sys.exit("hatch_build.py names no Node.js")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    build = "\n".join(project["dependency-groups"]["build"])
+    build, docs = ("\n".join(project["dependency-groups"][name]) for name in ("build", "docs"))
+    site = "" if upgrade else versions(ROOT / DOCS)
     for name, what, wanted, kept in (
         (BUILD, "All that building the package needs, besides Node.js", build, everything),
         (NODE, "Node.js, where the machine has none", node[1], node[1]),
+        (DOCS, "All that the documentation site needs; it imports nothing of Whereish", docs, site),
     ):
         with tempfile.TemporaryDirectory() as place:
             source = Path(place, "wanted.in")

@@ -10,8 +10,9 @@ _FIRST = (1980, 1, 1, 0, 0, 0)  # zip knows no earlier time
 _MODE = 0o100644 << 16
 
 
-def pack(folder: Path, target: Path, epoch: int) -> None:
+def pack(folder: Path, target: Path, epoch: int = 0) -> None:
     """Write the files of a folder to an archive, all with the time `epoch` (seconds, UTC)."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     stamp = max(_FIRST, time.gmtime(epoch)[:6])
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:

@@ -21,7 +21,7 @@ from whereish.extras import missing_extra
 from whereish.format.certificate import as_plain
 
 EXIT_INPUT, EXIT_NOT_SOLVED, EXIT_GUARANTEE, EXIT_BUDGET, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
-_CODES: tuple[tuple[type[WhereishError], int], ...] = (
+ERROR_CODES: tuple[tuple[type[WhereishError], int], ...] = (
     (InputError, EXIT_INPUT),
     (SolveError, EXIT_NOT_SOLVED),
     (GuaranteeError, EXIT_GUARANTEE),
@@ -60,7 +60,7 @@ def command(function: Command) -> Command:
             raise typer.Exit(EXIT_INPUT) from None
         except WhereishError as wrong:
             say(f"whereish: {wrong}")
-            code = next(code for kind, code in _CODES if isinstance(wrong, kind))
+            code = next(code for kind, code in ERROR_CODES if isinstance(wrong, kind))
             raise typer.Exit(code) from None
         except KeyboardInterrupt:
             say("whereish: stopped; no file was left half written")

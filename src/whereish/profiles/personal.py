@@ -230,7 +230,10 @@ def profile_from_visits(
 
 
 # Earlier names.
-Portrait, portrait = PersonalProfile, profile_from_visits
+Portrait = PersonalProfile
+"""The old name of `PersonalProfile`."""
+portrait = profile_from_visits
+"""The old name of `profile_from_visits`."""
 
 
 def _profile_on(

@@ -32,7 +32,8 @@ _CHECKED_HEADERS = {b"x-request-id", b"host", b"origin", b"sec-fetch-site"}
 _METHODS = {"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"}
 _JSON_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
 
-_POLICY = (
+# The policy of the page. tools/site/demo.py uses it for the page without a server.
+POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'{styles}; "
     "img-src 'self' data: blob:{tiles}; font-src 'self'; connect-src 'self'{tiles}; "
     "worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -96,12 +97,12 @@ class Middleware:
         bound = f"[{settings.host}]" if ":" in settings.host else settings.host
         self._hosts = {*_LOOPBACK, bound.lower(), *(host.lower() for host in settings.hosts)}
         host = re.match(r"https?://[^/]+", settings.tiles or "")
-        policy = _POLICY.format(styles="", tiles=f" {host[0]}" if host else "")
+        policy = POLICY.format(styles="", tiles=f" {host[0]}" if host else "")
         common = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
         csp = b"content-security-policy"
         self._headers = [*common, (csp, policy.encode())]
         # The page of Swagger writes inline styles; no other page may.
-        docs_policy = _POLICY.format(styles=" 'unsafe-inline'", tiles="")
+        docs_policy = POLICY.format(styles=" 'unsafe-inline'", tiles="")
         self._docs_headers = [*common, (csp, docs_policy.encode())]
         self._requests = Counter(
             "whereish_http_requests", "Requests answered.", ("method", "route", "status"),

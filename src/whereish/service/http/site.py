@@ -28,7 +28,7 @@ _DOCS = """<!doctype html>
 
 
 @cache
-def _city() -> bytes:
+def city_document() -> bytes:
     """Return the embedded city, which the page shows first."""
     from whereish.profiles import embedded_city
 
@@ -53,7 +53,7 @@ def add_page(app: FastAPI, settings: Settings) -> None:
 
     @app.get("/city.json", include_in_schema=False)
     async def embedded() -> Response:
-        return json_response(200, await run_in_threadpool(_city), fresh)
+        return json_response(200, await run_in_threadpool(city_document), fresh)
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:

@@ -1,6 +1,8 @@
 // Calls to the service: create a job, follow it, fetch its file, delete it. A request holds a
 // recipe (places, prior, epsilon), never the position of the pin.
 
+import { SERVICE } from "./state.js";
+
 const FINAL = new Set(["done", "failed", "parked"]);
 const SESSION = "whereish-key";
 const LONGEST_WAIT_S = 120;
@@ -62,8 +64,8 @@ async function call(path, options = {}) {
     Number.isFinite(after) && after > 0 ? after : null);
 }
 
-export const about = async () => (await call("/v1/about")).json();
-export const city = async () => (await call("/city.json")).json();
+export const about = async () => (await call(SERVICE ? "v1/about" : "about.json")).json();
+export const city = async () => (await call("city.json")).json();
 
 // The jobs that the service holds now. All are deleted when the page is left.
 const open = new Set();
@@ -251,6 +253,9 @@ function uuid() {
 
 /** An error as text: what happened and what to do next. `shown`: the page shows a mechanism. */
 export function inWords(wrong, shown = false) {
+  if (wrong instanceof Unreachable && !SERVICE) {
+    return "A file of this page could not be loaded. Check the connection and reload the page.";
+  }
   if (wrong instanceof Unreachable) {
     const usable = shown ? " Everything on the screen stays usable." : "";
     return `The service does not answer. Is it still running?${usable}`;

@@ -2,7 +2,7 @@
 // progress, and builds again when the level moves.
 
 import * as api from "./api.js";
-import { buildHere, prepare, whyNotHere } from "./device-build.js";
+import { ELSEWHERE, buildHere, prepare, whyNotHere } from "./device-build.js";
 import { askedFor, isByService, isEverywhere, isFaster, level, tellStale } from "./level.js";
 import { LIVE_S, REST_MS } from "./limits.js";
 import { showBuilt } from "./result.js";
@@ -27,7 +27,7 @@ export async function have(request, title, done, again, { live = false } = {}) {
   if (!isByService()) {
     const why = whyNotHere(request);
     if (why) {
-      trouble(`${why} Choose “By the service” to build it there, or fewer places.`);
+      trouble(`${why} ${ELSEWHERE}`);
       return;
     }
     await run((tools) => buildHere(request, tools), title, done, again, live);

@@ -3,8 +3,14 @@
 import { Cancelled } from "./api.js";
 import { PLACES_HERE, POINTS_HERE } from "./limits.js";
 import { certificateIn, otherLossIn } from "./measures.js";
+import { SERVICE } from "./state.js";
 import { readMechanism } from "./vendor/whereish.js";
 import { count, some } from "./words.js";
+
+/** What to do about a request that is not built on this device. */
+export const ELSEWHERE = SERVICE
+  ? "Choose “By the service” to build it there, or fewer places."
+  : "Choose fewer places, or build it with whereish build on your computer.";
 
 const GRACE_MS = 1000; // a cancelled build that takes longer is ended with its worker
 
@@ -15,7 +21,8 @@ const waiting = new Map(); // by number: { job, resolve, reject, told }
 /** Start the worker, so that its files are loaded while there is a network. */
 export function prepare() {
   if (worker) return;
-  worker = new Worker("/assets/builder-worker.js", { type: "module", name: "whereish-builder" });
+  worker = new Worker(new URL("builder-worker.js", import.meta.url),
+    { type: "module", name: "whereish-builder" });
   worker.addEventListener("message", ({ data: { id, ...answer } }) => {
     const one = waiting.get(id);
     if (!one) return; // it was cancelled
@@ -31,7 +38,7 @@ export function prepare() {
     event.preventDefault();
     worker = null;
     for (const { reject } of waiting.values()) {
-      reject(new Error("The solver could not be loaded. Reload this page while the service answers"));
+      reject(new Error("The solver could not be loaded. Reload this page while there is a network"));
     }
     waiting.clear();
   });
@@ -76,7 +83,8 @@ export function whyNotHere({ profile, everywhere }) {
   const number = everywhere ? profile.visits.weights.length : profile.latlon.length;
   const most = everywhere ? POINTS_HERE : PLACES_HERE;
   if (profile.earth === false) {
-    return "Places without coordinates on the earth are built by the service only.";
+    return SERVICE ? "Places without coordinates on the earth are built by the service only."
+      : "Places without coordinates on the earth are not built by this page.";
   }
   if (number <= most) return null;
   const what = everywhere ? "visited point" : "place";

@@ -1,6 +1,6 @@
 // The level: a distance in metres and a ratio, from which epsilon is computed.
 
-import { $, LOCAL, hear, ring, state } from "./state.js";
+import { $, LOCAL, SERVICE, hear, ring, state } from "./state.js";
 import { count, digits, epsilonOf, metres, some, times } from "./words.js";
 
 const SLIDER = { from: 100, to: 5000 }; // metres at its ends
@@ -30,6 +30,7 @@ export function level() {
 export const isByService = () => new FormData($("level")).get("where") === "service";
 
 export function setByService(on) {
+  if (!SERVICE) return;
   document.querySelector(`[name=where][value=${on ? "service" : "device"}]`).checked = true;
   tellGuarantee();
 }

@@ -20,7 +20,8 @@ export function ownData({ taken, opened, mapped, sends }) {
 
   /** Start the worker, so that its files are loaded while there is a network. */
   function prepare() {
-    const made = new Worker("/assets/traces-worker.js", { type: "module", name: "whereish-reader" });
+    const made = new Worker(new URL("traces-worker.js", import.meta.url),
+      { type: "module", name: "whereish-reader" });
     worker = made;
     made.addEventListener("message", ({ data }) => hear(data));
     made.addEventListener("error", (event) => {

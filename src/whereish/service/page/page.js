@@ -20,7 +20,7 @@ import { Pane } from "./pane.js";
 import { showBuilt, wireResult } from "./result.js";
 import { wireKey } from "./service-build.js";
 import { pinEvents, repaint, setProfile } from "./stage.js";
-import { $, hear, panes, setTheme, shown, state, theme } from "./state.js";
+import { $, SERVICE, hear, panes, setTheme, shown, state, theme } from "./state.js";
 import * as tiles from "./tiles.js";
 import { calm, trouble } from "./trouble.js";
 import { readMechanism } from "./vendor/whereish.js";
@@ -96,7 +96,8 @@ const mostThere = () => state.about?.limits?.places ?? 2000;
 function takeProfile({ name, points, earth, cellKm, prior, visits }) {
   const most = mostThere();
   if (points.length > most) {
-    trouble(`This service builds mechanisms of at most ${count(most)} places, and ${name} has ` +
+    trouble(`This ${SERVICE ? "service builds mechanisms" : "page shows profiles"} of at most ` +
+      `${count(most)} places, and ${name} has ` +
       `${count(points.length)}: choose larger cells or fewer places.`);
     return;
   }
@@ -180,7 +181,15 @@ async function showWorld() {
   for (const pane of [panes.best, panes.laplace]) await pane?.setWorld(world);
 }
 
+/** Without a service, take out every control that needs one, and show what holds instead. */
+function withoutService() {
+  for (const one of document.querySelectorAll("[data-needs=service]")) one.remove();
+  for (const one of document.querySelectorAll("[data-needs=no-service]")) one.hidden = false;
+  $("tiles-words").textContent = "Show a background map";
+}
+
 function wire() {
+  if (!SERVICE) withoutService();
   wireLevel(() => build());
   wireBuilding();
   wireResult();
@@ -249,7 +258,7 @@ async function begin() {
     return;
   }
   $("version").textContent = `Whereish ${state.about.version}.`;
-  $("most-there").textContent = `: up to ${count(mostThere())} places`;
+  if (SERVICE) $("most-there").textContent = `: up to ${count(mostThere())} places`;
   tellTiles(state.about.tiles);
   if (state.profile) return; // The person opened a file before the service answered.
   const own = restore();
@@ -262,7 +271,7 @@ async function begin() {
 }
 
 wire();
-$("most-here").textContent = `: up to ${count(PLACES_HERE)} places`;
+$(SERVICE ? "most-here" : "most-alone").textContent = `: up to ${count(PLACES_HERE)} places`;
 tellTiles(null);
 tellLevel();
 panes.best = await Pane.make($("pane-best"), theme(), pinEvents);

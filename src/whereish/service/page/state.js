@@ -2,6 +2,10 @@
 
 export const $ = (id) => document.getElementById(id);
 
+// Whether a service is behind this page. The page of `make site` has none: it builds on the device
+// only, and the elements for a service are taken out (page.js).
+export const SERVICE = document.querySelector("meta[name=whereish-service]").content === "here";
+
 export const LOCAL = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
 export const state = {

@@ -1,6 +1,7 @@
 // The background map: tiles (off by default) or a map file of whereish map. It comes from the
 // settings of the service, or from a file of this device, which is read here and not sent anywhere.
 
+import { SERVICE } from "./state.js";
 import { looksLikeMap, readMap } from "./vendor/map/background.js";
 
 let protocol = null; // a promise of the pmtiles protocol, once it is requested
@@ -17,7 +18,7 @@ function archives() {
 async function load() {
   await new Promise((resolve, reject) => {
     const script = document.createElement("script");
-    script.src = "/assets/vendor/pmtiles.js";
+    script.src = new URL("vendor/pmtiles.js", import.meta.url);
     script.addEventListener("load", resolve);
     script.addEventListener("error", () => reject(new Error("pmtiles.js could not be loaded")));
     document.head.append(script);
@@ -35,8 +36,10 @@ export function whoLearns(tiles) {
       "server learns which part of it you look at.";
   }
   if (!tiles) {
-    return "This service has no background map (see whereish map, and whereish serve --map). Coasts " +
-      "and large rivers are from Natural Earth, towns from GeoNames (CC BY 4.0); they come with " +
+    const none = SERVICE
+      ? "This service has no background map (see whereish map, and whereish serve --map). "
+      : "This page has no background map; a map of whereish map can be opened. ";
+    return none + "Coasts and large rivers are from Natural Earth, towns from GeoNames (CC BY 4.0); they come with " +
       "this page. A tile server learns which part of the world you look at, from which network address, and when. That " +
       "can be enough to find out where you live, so the background map is off by default.";
   }
@@ -101,7 +104,7 @@ export async function isMapFile(file) {
 /** The map of the world: coasts, large rivers, towns. Null if it cannot be loaded. */
 export async function world() {
   try {
-    const answer = await fetch("/assets/vendor/world.geojson");
+    const answer = await fetch(new URL("vendor/world.geojson", import.meta.url));
     return answer.ok ? readMap(await answer.text()) : null;
   } catch {
     return null;
