@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 import math
 import threading
-import zipfile
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
 
-import archives
 import demo
 import pytest
 
@@ -93,17 +91,3 @@ def test_the_folder_names_no_address_from_the_root_of_the_host(tmp_path: Path) -
     assert demo.ALONE in page
     assert "connect-src 'self'" in page
     assert "frame-ancestors" not in page  # browsers ignore it in a page, and say so
-
-
-def test_an_archive_depends_on_its_files_only(tmp_path: Path) -> None:
-    made = []
-    for name, order in (("one", "ab"), ("two", "ba")):
-        folder = tmp_path / name
-        (folder / "below").mkdir(parents=True)
-        for letter in order:
-            (folder / "below" / letter).write_text(letter)
-        (folder / "below" / "a").chmod(0o600 if name == "one" else 0o644)
-        made.append(archives.zipped(folder, tmp_path / f"{name}.zip").read_bytes())
-    assert made[0] == made[1]
-    with zipfile.ZipFile(tmp_path / "one.zip") as packed:
-        assert packed.namelist() == ["below/a", "below/b"]
