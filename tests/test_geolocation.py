@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import whereish as wh
+from effort import sample
 from lattice_files import small_lattice
 from littlesite import CHROMIUM, chromium, site
 
@@ -327,7 +328,7 @@ def test_a_script_does_not_get_the_position(page: Any, name: str) -> None:
     assert not tells(seen), name
 
 
-@pytest.mark.parametrize("name", STOPPED)
+@pytest.mark.parametrize("name", sample(STOPPED))
 def test_nor_with_a_mechanism_on_a_lattice(page: Any, name: str) -> None:
     seen = page.evaluate(RUN.replace("k.whereish", "lattice.whereish"), [STOPPED[name], {}])
     assert not tells(seen), name
