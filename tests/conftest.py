@@ -74,7 +74,7 @@ IN_NODE = {
 EVERY_CASE = {
     "test_extension", "test_extension_firefox", "test_extension_likeness", "test_geolocation",
     "test_hostile", "test_openapi", "test_column_leaks", "test_echoes", "test_ledger_attacks",
-    "test_house",
+    "test_extension_kill",
 }  # fmt: skip
 # Modules without a quick test: `make quick` does not even import them, with Ray and Playwright.
 _LONG_ONLY = {*IN_NODE, *TOGETHER["page"], *TOGETHER["cluster"], *TOGETHER["hostile"]} | {

@@ -143,6 +143,7 @@ def test_everybody_gets_what_they_would_get_alone(tmp_path: Path) -> None:
         assert float(rows[user]["gap"]) < 1e-6
 
 
+@pytest.mark.thorough
 def test_neither_order_nor_workers_nor_form_matter(tmp_path: Path) -> None:
     who = people(40, places=20)
     first = table(tmp_path, who)
@@ -352,6 +353,7 @@ class Deadly(Folder):
         super().write(name, content)
 
 
+@pytest.mark.thorough
 def test_who_kills_their_worker_fails_alone(tmp_path: Path) -> None:
     engine = LocalEngine(2)
     try:

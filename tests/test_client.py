@@ -174,6 +174,7 @@ def test_the_clients_own_tests_pass(file: Path) -> None:
     assert "# fail 0" in done.stdout or "ℹ fail 0" in done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_no_function_that_a_page_replaces_decides_anything(tmp_path: Path) -> None:
     """Every function of the language is replaced in turn, after the client was loaded."""

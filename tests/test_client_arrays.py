@@ -77,6 +77,7 @@ def judged_alike(folder: Path, files: Iterable[tuple[str, damaged.Parts]]) -> tu
     return len(names), sum(loaded)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_every_rule_of_the_arrays_is_the_same_in_both_languages(tmp_path: Path) -> None:
     count, taken = judged_alike(tmp_path, damaged.by_design())

@@ -143,6 +143,7 @@ def test_the_client_follows_the_vectors() -> None:
     run_node(100_000)
 
 
+@pytest.mark.thorough
 @needs_node
 @pytest.mark.slow
 def test_a_million_draws_of_the_client() -> None:

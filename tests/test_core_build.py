@@ -160,6 +160,7 @@ def test_a_library_is_written_whole_or_not_at_all(
     assert after == before | {"stamp.json": b"{}"}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_building_leaves_nothing_behind(tmp_path: Path) -> None:
     """With an empty home and no cache: the library is all that is there afterwards."""
@@ -179,6 +180,7 @@ def test_building_leaves_nothing_behind(tmp_path: Path) -> None:
     assert compiled.load(out / library).wi_version() == compiled.VERSION
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_wheel_for_another_platform_has_its_library(tmp_path: Path) -> None:
     if not (ROOT / "src/whereish/service/page/vendor/stamp").exists():

@@ -52,6 +52,7 @@ def made(service: Served, places: int = 4) -> str:
     return job
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("places", [4, 700], ids=["done", "running"])
 def test_no_id_is_left_if_a_job_is_deleted_while_no_server_runs(
     tmp_path: Path, places: int
@@ -80,6 +81,7 @@ def test_no_id_is_left_after_a_kill_just_after_deleting(tmp_path: Path) -> None:
         wait_until(lambda: not any(left(folder, job) for job in ids))
 
 
+@pytest.mark.thorough
 def test_no_id_is_left_after_a_stop_just_after_deleting(tmp_path: Path) -> None:
     folder = tmp_path / "service"
     with serving(folder) as service:

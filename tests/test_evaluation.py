@@ -223,6 +223,7 @@ def test_a_run_is_not_mistaken_for_another(tmp_path: Path) -> None:
     assert calls == ["a", "b"] * 3
 
 
+@pytest.mark.thorough
 def test_the_command_in_a_row_makes_the_row_again_though_it_is_killed(
     finished: Path, tmp_path: Path
 ) -> None:
@@ -313,6 +314,7 @@ def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["parts", "thesis.tex"]
 
 
+@pytest.mark.thorough
 def test_the_quick_version_as_it_is_run(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "whereish", "paper", "--quick", "-o", str(tmp_path / "out"),

@@ -124,6 +124,7 @@ def test_there_are_enough_pages() -> None:
     assert len(CASES) == sum(map(len, GROUPS)) + len(theft_frames.PARSED)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CONTROLS)
 def test_the_page_gets_the_position_without_the_extension(
     without: dict[str, Any], name: str

@@ -172,6 +172,7 @@ def one_page(session: Firefox, first: str, address: str) -> list[str] | None:
     return None if told is None else json.loads(told)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CONTROLS)
 def test_only_what_docs_say_gets_round_the_scripts(
     seen: dict[str, list[str] | None], name: str
@@ -181,6 +182,7 @@ def test_only_what_docs_say_gets_round_the_scripts(
     assert reaches(found) == (name in ROUND_PAGE_JS)
 
 
+@pytest.mark.thorough
 def test_most_pages_get_reports(seen: dict[str, list[str] | None]) -> None:
     none = {name for name, found in seen.items() if not reports(found or [])}
     assert len(none - IN_VAIN) <= 12

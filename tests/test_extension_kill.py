@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from effort import sample
 from extensions import ASK, Browser, ask, built, moved
 from littlesite import CHROMIUM, site
 from test_extension import WASM
@@ -41,7 +42,7 @@ def kill(chromium: Browser) -> None:
             os.kill(one["id"], signal.SIGKILL)
 
 
-MOMENTS_MS = [0, 2, 5, 10, 20, 40, 80, 200]
+MOMENTS_MS = sample([0, 2, 5, 10, 20, 40, 80, 200])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -161,6 +161,7 @@ def test_an_alarm_builds_when_enough_was_learned(
         assert not reaches([str(told)])
 
 
+@pytest.mark.thorough
 def test_a_day_has_one_build_at_most(chromium: Browser) -> None:
     page = options(chromium)
     chromium.run(ALARM)  # the first of the day: nothing is known yet
@@ -177,6 +178,7 @@ def _text(chromium: Browser, value: Any) -> str:
     return str(chromium.run("(value) => JSON.stringify(value)", value))
 
 
+@pytest.mark.thorough
 def test_what_the_person_imported_is_not_replaced(chromium: Browser, tmp_path: Path) -> None:
     page = options(chromium)
     file = tmp_path / "mine.whereish"

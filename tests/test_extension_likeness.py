@@ -121,6 +121,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str
         yield tuple(found)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(SAME))
 def test_a_page_sees_the_same(answers: tuple[dict[str, Any], ...], name: str) -> None:
     native, ours = (one[name] for one in answers)

@@ -189,6 +189,7 @@ def postgres() -> Iterator[Postgres]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.thorough
 def test_nothing_is_lost_on_postgresql(postgres: Postgres, tmp_path: Path) -> None:
     with serving(
         tmp_path / "s", "--database", postgres.url, environment=SECRET, waits=SHORT_WAITS
@@ -198,6 +199,7 @@ def test_nothing_is_lost_on_postgresql(postgres: Postgres, tmp_path: Path) -> No
     REPORT.write(f"PostgreSQL: {found}\n")
 
 
+@pytest.mark.thorough
 def test_another_server_takes_over(postgres: Postgres, tmp_path: Path) -> None:
     """Two servers on one database: what one had begun when it died for good, the other ends."""
     flags = ("--database", postgres.url, "--workers", "1")

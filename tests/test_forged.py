@@ -210,6 +210,7 @@ def made_of(where: wh.Places, counts: Any, level: float) -> bytes:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.heavy
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 def test_chromium_refuses_what_is_forged_and_takes_the_rest(files: Files) -> None:

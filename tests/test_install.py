@@ -91,6 +91,7 @@ def test_build_measure_compare_and_plot_need_no_extra(tmp_path: Path) -> None:
     assert (tmp_path / "k.png").stat().st_size > 1000
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_demo_needs_no_extra(tmp_path: Path) -> None:
     done = run_in_core(_RUN, "demo", "-o", "demo", cwd=tmp_path)

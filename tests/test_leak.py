@@ -211,6 +211,7 @@ def test_whether_a_mechanism_tells_its_prior_is_said() -> None:
 # --- the attack ---------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_counts_alone_tell_most_of_the_prior() -> None:
     """A part of benchmarks/prior_leak.py: what the certificate and the limitations say stays true.

@@ -64,6 +64,7 @@ def test_opens_with_something_to_see(visit: Visitor, pictures: Path) -> None:
     seen.page.screenshot(path=pictures / "desk-light.png")
 
 
+@pytest.mark.thorough
 def test_the_pin_moves_by_keyboard(visit: Visitor) -> None:
     seen = visit().open()
     seen.wait_text("#where", "The pin is 543 m south-east of République")
@@ -115,6 +116,7 @@ def test_the_time_told_is_the_time_waited(visit: Visitor) -> None:
     assert int(waited) >= 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("webgl", [True, False], ids=["webgl", "plain"])
 def test_drawn_reports_stay_when_the_theme_changes(visit: Visitor, webgl: bool) -> None:
     """The same reports, drawn in the other theme: on both maps when two are compared."""
@@ -202,6 +204,7 @@ def test_the_level_is_in_words(visit: Visitor) -> None:
     assert "least loss for this prior" not in said
 
 
+@pytest.mark.thorough
 def test_the_slider_by_keyboard_and_too_fine_a_level(visit: Visitor) -> None:
     seen = visit(webgl=False).open()
     seen.page.focus("#metres-slider")
@@ -507,6 +510,7 @@ def profile_csv(n: int) -> str:
     return "lat,lon,prior\n" + rows
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("places", [3, 4])
 def test_small_profiles_are_proved_too(visit: Visitor, places: int) -> None:
     seen = visit(webgl=False).open()
@@ -526,6 +530,7 @@ def test_small_profiles_are_proved_too(visit: Visitor, places: int) -> None:
     assert all(text.endswith(" km") for text in degrees)
 
 
+@pytest.mark.thorough
 def test_files_are_told_of_as_they_are(visit: Visitor) -> None:
     seen = visit(webgl=False).open()
     seen.page.click("#own-open")
@@ -608,6 +613,7 @@ def test_a_guarantee_between_any_two_points(visit: Visitor, tmp_path: Path, pict
     assert seen.page.is_visible("#compare")
 
 
+@pytest.mark.thorough
 def test_own_traces_with_a_guarantee_between_any_two_points(visit: Visitor, pictures: Path) -> None:
     seen = visit(
         390, 844, host=ELSEWHERE, color_scheme="dark", has_touch=True, is_mobile=True
@@ -645,6 +651,7 @@ def test_own_traces_with_a_guarantee_between_any_two_points(visit: Visitor, pict
     seen.page.screenshot(path=pictures / "everywhere-phone-dark.png", full_page=True)
 
 
+@pytest.mark.thorough
 def test_a_file_for_every_point_is_opened(visit: Visitor, pictures: Path) -> None:
     places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36]])
     visits = (places, [0.5, 0.3, 0.2])
@@ -787,6 +794,7 @@ def test_noise_is_built_where_it_is_the_better_one(
     assert 0 <= seen.place() < 48
 
 
+@pytest.mark.thorough
 def test_a_file_of_noise_is_opened(visit: Visitor, pictures: Path) -> None:
     places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36]])
     visits = (places, [0.5, 0.3, 0.2])
@@ -826,6 +834,7 @@ def test_a_file_of_noise_is_opened(visit: Visitor, pictures: Path) -> None:
     seen.wait_text("#where", "Reports from here: the same place 100 %")
 
 
+@pytest.mark.thorough
 def test_a_profile_with_visited_points_is_built_for_them(visit: Visitor) -> None:
     seen = visit(webgl=False).open().by_service()
     seen.page.check("input[value=everywhere]")
@@ -856,6 +865,7 @@ def test_a_profile_with_visited_points_is_built_for_them(visit: Visitor) -> None
     assert seen.text("#figure-loss") == "0 m"
 
 
+@pytest.mark.thorough
 def test_a_live_bar_and_a_way_out(visit: Visitor, service: Served) -> None:
     seen = visit(webgl=False).open()
     seen.page.click("#own-open")
@@ -983,6 +993,7 @@ def test_an_outage_is_waited_for(visit: Visitor) -> None:
     assert len({one.url.split("/")[5] for one in asked if one.method != "POST"}) == 1
 
 
+@pytest.mark.thorough
 def test_a_note_and_a_job_that_is_gone(visit: Visitor) -> None:
     seen = visit(webgl=False).open().by_service()
     job: dict[str, Any] = {"id": "x" * 24, "state": "running", "progress": None, "error": None}
@@ -1011,6 +1022,7 @@ def test_a_note_and_a_job_that_is_gone(visit: Visitor) -> None:
     assert "build it again" in seen.wait_text("#trouble-words", "This job was deleted")
 
 
+@pytest.mark.thorough
 def test_the_keyboard_is_not_lost(visit: Visitor) -> None:
     seen = visit(webgl=False).open()
 
@@ -1041,6 +1053,7 @@ def test_the_keyboard_is_not_lost(visit: Visitor) -> None:
     seen.page.wait_for_selector("#result:not([hidden])")
 
 
+@pytest.mark.thorough
 def test_tiles_that_do_not_come_are_told_of(visit: Visitor) -> None:
     seen = visit()
     seen.expected.append("status of 500")
@@ -1129,6 +1142,7 @@ def test_without_webgl_there_is_still_a_map(visit: Visitor, pictures: Path) -> N
     seen.page.screenshot(path=pictures / "plain.png")
 
 
+@pytest.mark.thorough
 def test_a_background_is_off_until_set(visit: Visitor, pictures: Path) -> None:
     seen = visit().open()
     assert not seen.page.is_checked("#tiles")

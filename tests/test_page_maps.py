@@ -84,6 +84,7 @@ def test_the_map_of_the_service_is_shown_with_its_credit(seen: Visit, webgl: boo
     seen.wait_colour(box["x"] + 9, box["y"] + box["height"] - 61, lambda rgb: rgb[2] > rgb[0] + 30)
 
 
+@pytest.mark.thorough
 def test_a_map_that_is_dropped_becomes_the_background(seen: Visit) -> None:
     seen.open()
     seen.page.uncheck("#tiles")
@@ -104,6 +105,7 @@ def test_a_map_that_is_dropped_becomes_the_background(seen: Visit) -> None:
     assert "the map must be GeoJSON" in seen.wait_text("#trouble-words", "background map")
 
 
+@pytest.mark.thorough
 def test_traces_in_geojson_are_still_traces(seen: Visit) -> None:
     seen.open()
     points = [{"type": "Feature", "properties": {},
@@ -116,6 +118,7 @@ def test_traces_in_geojson_are_still_traces(seen: Visit) -> None:
     assert "Show traces" not in seen.text("#tiles-words")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("webgl", [True, False])
 def test_far_out_there_are_coasts_and_towns(seen: Visit, webgl: bool) -> None:
     if not webgl:

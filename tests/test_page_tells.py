@@ -107,6 +107,7 @@ def test_a_click_on_a_report_shows_what_it_tells(
     assert [one.url for one in seen.asked[before:]] == []
 
 
+@pytest.mark.thorough
 def test_what_a_report_of_a_mechanism_for_every_point_tells(visit: Visitor, pictures: Path) -> None:
     places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36]])
     weights = np.array([0.5, 0.3, 0.2])
@@ -156,6 +157,7 @@ def test_one_figure_of_95_percent(visit: Visitor) -> None:
     assert set(re.findall(r"95 %[^.]*?([\d.]+ k?m)", seen.text("body"))) <= {reach}
 
 
+@pytest.mark.thorough
 def test_what_to_do_with_the_file(visit: Visitor, tmp_path: Path) -> None:
     seen = visit(1440, 900, webgl=False).open()
     assert not seen.page.is_visible("#next")
@@ -181,6 +183,7 @@ def stored(seen: Visit) -> Any:
     return seen.page.evaluate("localStorage.getItem('whereish-kept')")
 
 
+@pytest.mark.thorough
 def test_the_level_and_the_profile_are_kept_only_if_wanted(visit: Visitor) -> None:
     seen = visit(webgl=False).open()
     seen.page.fill("#metres", "400")
@@ -326,6 +329,7 @@ def test_a_guarantee_between_any_two_points_is_built_offline(
     assert [one.url for one in seen.asked[before:] if one.url.startswith("http")] == []
 
 
+@pytest.mark.thorough
 def test_what_is_too_large_waits_for_the_person(visit: Visitor) -> None:
     seen = visit(webgl=False).open()
     seen.page.click("#own-open")

@@ -140,6 +140,7 @@ def test_a_solve_on_the_cluster_equals_a_local_one(nodes: Nodes, tmp_path: Path)
     wait_until(lambda: not nodes.processes(WORKER))
 
 
+@pytest.mark.thorough
 def test_a_worker_that_dies_there_changes_nothing_and_no_prior_is_logged(
     nodes: Nodes, tmp_path: Path
 ) -> None:

@@ -388,6 +388,7 @@ def browser() -> Iterator[Any]:
         yield opened
 
 
+@pytest.mark.thorough
 @pytest.mark.heavy
 @needs_chromium
 def test_chromium_finds_the_loss_of_the_native_library(browser: Any) -> None:
