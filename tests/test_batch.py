@@ -302,6 +302,7 @@ def test_two_runs_do_not_share_an_output(tmp_path: Path) -> None:
         run(source, tmp_path / "out")
 
 
+@pytest.mark.thorough
 def test_an_object_store_will_do(tmp_path: Path) -> None:
     """A file system by its address: written through fsspec, and resumed as well."""
     source = table(tmp_path, people(70))
@@ -333,6 +334,7 @@ def _die(number: int) -> int:
     return number
 
 
+@pytest.mark.thorough
 def test_a_piece_that_kills_its_worker_is_lost_alone() -> None:
     engine = LocalEngine(2)
     try:
@@ -374,6 +376,7 @@ def _slow(piece: int) -> int:
     return piece
 
 
+@pytest.mark.thorough
 def test_no_more_is_read_than_is_worked_on() -> None:
     """However long a piece takes, and whatever dies while the caller is busy."""
     taken = 0

@@ -190,6 +190,7 @@ def test_node_refuses_forged_lattices_and_takes_honest_ones(tmp_path: Path) -> N
     assert said["one double below the tightest"] == "GuaranteeError"
 
 
+@pytest.mark.thorough
 @pytest.mark.heavy
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 def test_chromium_refuses_forged_lattices_and_takes_honest_ones(tmp_path: Path) -> None:

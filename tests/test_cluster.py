@@ -48,6 +48,7 @@ print(done.built, done.kept, done.failed)
 """
 
 
+@pytest.mark.thorough
 def test_a_cluster_gives_the_same_and_a_dead_worker_changes_nothing(
     nodes: Nodes, tmp_path: Path
 ) -> None:

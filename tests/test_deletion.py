@@ -123,6 +123,7 @@ def fill(disk: Path) -> None:
             rubbish.write(b"x" * 4096)
 
 
+@pytest.mark.thorough
 def test_a_full_disk_keeps_nothing_that_is_deleted(small_disk: Path) -> None:
     folder = small_disk / "service"
     with serving(folder) as service, service.client() as client:

@@ -249,6 +249,7 @@ def test_the_command_in_a_row_makes_the_row_again_though_it_is_killed(
     assert timeless(folder) == timeless(finished)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dataset", ["geolife", "t-drive"])
 def test_data_sets_are_read_in_their_formats(tmp_path: Path, dataset: str) -> None:
     city = wh.SyntheticCity(

@@ -93,6 +93,7 @@ def live(page: Any, hours: int) -> None:
     page.evaluate(LIVE, [hours, [moved(2), moved(2), moved(2), moved(14), moved(14), moved(20)]])
 
 
+@pytest.mark.thorough
 def test_the_alarm_comes_back_with_the_browser(extension: Path, tmp_path: Path) -> None:
     """Browsers may drop alarms at their end, and Firefox does. Before `running`: one at a time."""
     with browser(extension, tmp_path) as first:

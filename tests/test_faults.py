@@ -221,6 +221,7 @@ def test_another_server_takes_over(postgres: Postgres, tmp_path: Path) -> None:
         assert all(to_b.get(f"/v1/mechanisms/{job}/file").status_code == 200 for job in ids)
 
 
+@pytest.mark.thorough
 def test_a_database_that_goes_away_comes_back(postgres: Postgres, tmp_path: Path) -> None:
     """While it is gone the service says so; what was accepted is built when it is back."""
     with (
@@ -283,6 +284,7 @@ def test_a_solve_outlives_an_outage_of_its_database(postgres: Postgres, tmp_path
         assert wait_for(client, job)["state"] == "done"
 
 
+@pytest.mark.thorough
 def test_another_secret_is_refused_at_the_start(postgres: Postgres, tmp_path: Path) -> None:
     other = postgres.url.replace("/postgres", "/template1")
     with serving(tmp_path / "e", "--database", other, environment=SECRET):

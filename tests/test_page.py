@@ -218,6 +218,7 @@ def test_the_slider_by_keyboard_and_too_fine_a_level(visit: Visitor) -> None:
     assert not seen.page.is_visible("#telling")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", ["device", "service"])
 def test_planar_laplace_beside_it(visit: Visitor, pictures: Path, where: str) -> None:
     seen = visit(1440, 900).open()
@@ -348,6 +349,7 @@ def test_a_mechanism_is_opened_from_disk(visit: Visitor, tmp_path: Path) -> None
     seen.page.wait_for_selector("#result:not([hidden])")
 
 
+@pytest.mark.thorough
 def test_the_promise_of_an_opened_file_is_not_in_the_words_of_the_file(visit: Visitor) -> None:
     places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36], [52.53, 13.38]])
     made = wh.exponential(places, 2.0)
@@ -368,6 +370,7 @@ def test_the_promise_of_an_opened_file_is_not_in_the_words_of_the_file(visit: Vi
         assert words in said
 
 
+@pytest.mark.thorough
 def test_a_file_without_a_prior_claims_nothing_of_it(visit: Visitor, tmp_path: Path) -> None:
     path = tmp_path / "k.whereish"
     places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36], [52.53, 13.38]])
@@ -912,6 +915,7 @@ def test_on_another_machine_nothing_personal_is_sent_unasked(visit: Visitor) -> 
     seen.page.wait_for_selector("#result:not([hidden])")
 
 
+@pytest.mark.thorough
 def test_what_the_service_refuses_is_told(visit: Visitor) -> None:
     seen = visit(webgl=False).open().by_service()
     seen.expected += ["status of 4", "status of 5", "net::ERR_FAILED"]
@@ -947,6 +951,7 @@ def test_what_the_service_refuses_is_told(visit: Visitor) -> None:
     seen.page.wait_for_selector("#trouble", state="hidden")
 
 
+@pytest.mark.thorough
 def test_an_outage_is_waited_for(visit: Visitor) -> None:
     seen = visit(webgl=False)
     seen.page.add_init_script(
@@ -1168,6 +1173,7 @@ def test_a_background_is_off_until_set(visit: Visitor, pictures: Path) -> None:
     assert "background map cannot be shown" in seen.wait_text("#trouble-words", "background")
 
 
+@pytest.mark.thorough
 def test_the_interface_is_shown_too(visit: Visitor) -> None:
     seen = visit()
     seen.page.goto(seen.address + "docs")

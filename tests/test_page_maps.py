@@ -59,7 +59,7 @@ def corner(seen: Visit) -> tuple[float, float]:
     return box["x"] + 33, box["y"] + box["height"] - 61
 
 
-@pytest.mark.parametrize("webgl", [True, False])
+@pytest.mark.parametrize("webgl", [False, True])
 def test_the_map_of_the_service_is_shown_with_its_credit(seen: Visit, webgl: bool) -> None:
     if not webgl:
         seen.page.add_init_script(NO_WEBGL)
@@ -119,7 +119,7 @@ def test_traces_in_geojson_are_still_traces(seen: Visit) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("webgl", [True, False])
+@pytest.mark.parametrize("webgl", [False, True])
 def test_far_out_there_are_coasts_and_towns(seen: Visit, webgl: bool) -> None:
     if not webgl:
         seen.page.add_init_script(NO_WEBGL)

@@ -41,7 +41,7 @@ def posts(seen: Visit) -> list[str]:
     return [one.url for one in seen.asked if one.method == "POST"]
 
 
-@pytest.mark.parametrize("webgl", [True, False], ids=["webgl", "plain"])
+@pytest.mark.parametrize("webgl", [False, True], ids=["plain", "webgl"])
 def test_a_click_on_a_report_shows_what_it_tells(
     visit: Visitor, tmp_path: Path, pictures: Path, webgl: bool
 ) -> None:
@@ -149,6 +149,7 @@ def test_results_are_above_the_fold(visit: Visitor, width: int, height: int) -> 
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.thorough
 def test_one_figure_of_95_percent(visit: Visitor) -> None:
     seen = visit(1440, 900, webgl=False).open()
     reach = seen.text("#figure-reach")
@@ -228,6 +229,7 @@ def test_the_level_and_the_profile_are_kept_only_if_wanted(visit: Visitor) -> No
     assert posts(seen) == []
 
 
+@pytest.mark.thorough
 def test_where_i_am_now_moves_the_pin_only(visit: Visitor) -> None:
     city = wh.embedded_city()
     assert city.places.latlon is not None
@@ -250,6 +252,7 @@ def test_where_i_am_now_moves_the_pin_only(visit: Visitor) -> None:
     denied.wait_text("#here-note", "not allowed to tell the position")
 
 
+@pytest.mark.thorough
 def test_the_level_moves_and_the_result_follows(visit: Visitor) -> None:
     seen = visit(webgl=False).open()
     loss = seen.text("#figure-loss")

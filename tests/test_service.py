@@ -264,6 +264,7 @@ def test_a_general_solver_is_held_to_the_same_limits(client: httpx.Client) -> No
     assert wait_for(client, job["id"])["state"] == "done"
 
 
+@pytest.mark.thorough
 def test_a_client_with_fewer_open_jobs_comes_first(tmp_path: Path) -> None:
     ann, bob = keys(tmp_path, "add", "ann"), keys(tmp_path, "add", "bob")
     with serving(tmp_path, "--workers", "1") as service:
@@ -321,6 +322,7 @@ def test_an_idempotency_key_that_is_none_is_refused(client: httpx.Client, name: 
 # --- limits, at and one past ------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_body_a_path_and_a_key_have_a_largest_size(tmp_path: Path) -> None:
     body = json.dumps(recipe(30)).encode()
     with serving(tmp_path, "--body", str(len(body))) as service, service.client() as client:
@@ -341,6 +343,7 @@ def test_a_body_a_path_and_a_key_have_a_largest_size(tmp_path: Path) -> None:
         assert client.post("/v1/mechanisms", content=body, headers=longest).status_code == 202
 
 
+@pytest.mark.thorough
 def test_streams_are_limited(tmp_path: Path) -> None:
     with serving(tmp_path, "--streams", "3") as service, service.client() as client:
         job = post(client, recipe(700))["id"]
@@ -398,6 +401,7 @@ def test_the_queue_and_the_jobs_of_a_key_are_limited(tmp_path: Path) -> None:
         client.close()
 
 
+@pytest.mark.thorough
 def test_the_rate_is_limited(tmp_path: Path) -> None:
     with serving(tmp_path, "--rate", "3") as service, service.client() as client:
         for _ in range(3):
@@ -656,6 +660,7 @@ def test_jobs_go_on_after_a_stop_and_after_a_kill(tmp_path: Path) -> None:
         client.close()
 
 
+@pytest.mark.thorough
 def test_a_job_that_kills_its_worker_three_times_is_parked(tmp_path: Path) -> None:
     with serving(tmp_path, "--workers", "1") as service, service.client() as client:
         job = post(client, recipe(400))["id"]
@@ -689,6 +694,7 @@ def test_a_worker_does_not_outlive_its_server(tmp_path: Path) -> None:
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left))
 
 
+@pytest.mark.thorough
 def test_old_jobs_are_deleted(tmp_path: Path) -> None:
     waits = {"housekeeping_s": 0.5}
     with (

@@ -283,6 +283,7 @@ def test_only_keys_of_small_order_are_refused_as_such(plain: Path) -> None:
         assert node(*((plain, key) for key in keys)) == ["GuaranteeError"] * len(keys)
 
 
+@pytest.mark.thorough
 @pytest.mark.heavy
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 def test_chromium_checks_it_too(plain: Path, tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ print(json.dumps([whereish.__file__, outcome.file is not None, outcome.error]))
     assert (has_file, error) == (True, None)
 
 
+@pytest.mark.thorough
 def test_one_that_takes_too_long_is_ended() -> None:
     """A solver that hands over nothing early: only the limit ends it."""
     outcome = solve(recipe(120, solver="highs-ipm"), time_limit_s=6)

@@ -142,6 +142,7 @@ def check_all_runs(policy: str, data: Any, tmp_path_factory: pytest.TempPathFact
         assert not list(itertools.islice(wrong, 3))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_other_metrics_than_the_euclidean_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
