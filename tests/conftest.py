@@ -61,6 +61,7 @@ TOGETHER = {
     "connections": ["test_connections"],
     "openapi": ["test_openapi"],
     "hostile": ["test_hostile"],
+    "study": ["test_study_mechanisms"],
 }
 # Modules that run the JavaScript code in Node.js: heavy, because a change of Python code
 # seldom changes their results.

@@ -74,6 +74,7 @@ def shown(cell: str) -> str:
     return html.unescape(re.sub(r"<[^>]*>", "", cell)).strip()
 
 
+@pytest.mark.slow
 def test_every_number_of_the_page_is_in_a_row(made: tuple[Path, Any]) -> None:
     folder, _ = made
     page = (folder / "report.html").read_text()
@@ -119,6 +120,7 @@ def is_number(value: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_the_summary_is_the_medians_of_the_rows_of_people(made: tuple[Path, Any]) -> None:
     folder, _ = made
     rows = read_rows(folder, "people")
@@ -136,6 +138,7 @@ def test_the_summary_is_the_medians_of_the_rows_of_people(made: tuple[Path, Any]
                 assert row[name] == ""
 
 
+@pytest.mark.slow
 def test_every_row_says_where_it_comes_from(made: tuple[Path, Any]) -> None:
     folder, done = made
     for name in ("people", "summary", "claims", "mechanisms"):
@@ -149,6 +152,7 @@ def test_every_row_says_where_it_comes_from(made: tuple[Path, Any]) -> None:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_only_checked_mechanisms_have_an_epsilon(made: tuple[Path, Any]) -> None:
     folder, _ = made
     unchecked = {"Shokri et al., equal loss", "distant pairs dropped", "most pairs dropped",
@@ -170,6 +174,7 @@ def test_only_checked_mechanisms_have_an_epsilon(made: tuple[Path, Any]) -> None
     assert claims[:2] == ["True", "True"]  # every epsilon is kept, and the optimal loss is least
 
 
+@pytest.mark.slow
 def test_the_words_of_an_error_of_a_constructor_are_not_kept(made: tuple[Path, Any]) -> None:
     folder, _ = made
     rows = [row for row in read_rows(folder, "people") if row["mechanism"] == "broken"]
@@ -178,6 +183,7 @@ def test_the_words_of_an_error_of_a_constructor_are_not_kept(made: tuple[Path, A
         assert not file.is_file() or b"a place at" not in file.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_stopped_study_continues(made: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, done = made
     before = (folder / "report.html").read_bytes()
