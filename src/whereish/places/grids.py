@@ -17,7 +17,8 @@ def square_grid(
 
     The cells are laid out in the local plane of the area, row by row from the south-west, so
     that distances between them are those of a perfect grid. ``west`` may be larger than
-    ``east``: the area then crosses the date line.
+    ``east``: the area then crosses the date line. A cell that is partly inside counts; for a given
+    number of rows and columns take `Places.from_xy`.
 
     Parameters
     ----------
