@@ -323,6 +323,7 @@ def test_texts_in_lists_and_records_are_counted(tmp_path: Path) -> None:
     assert parquet._text_bytes(tmp_path / "a", ["d", "c"], 3, 10**9) == 23
 
 
+@pytest.mark.slow
 def test_damaged_headers_of_parquet_files_are_refused_in_words(tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     spread(200).write_parquet(file, row_group_size=50)

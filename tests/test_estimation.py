@@ -276,6 +276,7 @@ def run(*words: object) -> Any:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.slow
 def test_the_command_reads_what_obfuscate_wrote(
     collected: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -280,6 +280,7 @@ def chi_square(m: wh.EverywhereMechanism, point: Any, size: int) -> float:
     return float(((counted - expected) ** 2 / expected).sum())
 
 
+@pytest.mark.slow
 def test_draws_have_the_probabilities_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
     """1e6 draws at three raw points: chi-square with 3 degrees of freedom, p = 1e-6 at 30.7."""
     monkeypatch.setattr(os, "urandom", Bits([], seed=11))

@@ -365,6 +365,7 @@ def test_chances_are_decided_digit_by_digit() -> None:
         assert source._words == [7]
 
 
+@pytest.mark.slow
 def test_planar_laplace_reports_have_the_loss_that_is_told() -> None:
     m = wh.planar_laplace_everywhere(POINTS, WEIGHTS, EPSILON)
     many = np.repeat(POINTS, 60, axis=0)

@@ -100,6 +100,7 @@ def test_ratios_too_large_for_a_double_are_still_numbers() -> None:
         wh.Mechanism(matrix, places, places, 700.0)
 
 
+@pytest.mark.slow
 def test_pictures_of_sharp_mechanisms(tmp_path: Path) -> None:
     places, prior = places_of(1e3), some.skewed(7)
     mechanism = wh.closed_form(places, prior, 1e6)

@@ -131,6 +131,7 @@ def visited(path: Path) -> list[str | None]:
     return [] if "visited" not in (table := pl.read_parquet(path)) else table["visited"].to_list()
 
 
+@pytest.mark.slow
 def test_a_group_keeps_points_only_if_asked_and_one_person_unless_refused(tmp_path: Path) -> None:
     """The file of a group tells shares of common cells, and is often another person's to read."""
     where = city(tmp_path)

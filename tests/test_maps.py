@@ -152,6 +152,7 @@ def test_a_coast_that_ends_inside_the_area_makes_no_sea() -> None:
     assert sea_of([shapely.LineString([(5, 5), (6, 6)])], Area(0, 0, 1, 1)) == []
 
 
+@pytest.mark.slow
 def test_around_a_profile_and_a_mechanism(extract: Path, tmp_path: Path) -> None:
     places = wh.square_grid(43.68, 7.12, 43.70, 7.16, cell_km=(0.8, 0.8))
     prior = np.arange(1.0, len(places) + 1) ** 3
@@ -297,6 +298,7 @@ def test_a_file_that_is_no_map_is_refused(document: str, tmp_path: Path) -> None
     assert "430" not in str(wrong.value)
 
 
+@pytest.mark.slow
 def test_pictures_draw_a_map_and_say_who_made_it(made: Path, tmp_path: Path) -> None:
     places = wh.square_grid(43.66, 7.10, 43.72, 7.20, cell_km=(1.5, 1.5))
     prior = np.arange(1.0, len(places) + 1) ** 3

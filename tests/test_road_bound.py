@@ -13,6 +13,7 @@ from whereish.everywhere.road_bound import reports_for, road_bound
 from whereish.places import RoadPoints, Subdivision
 
 
+@pytest.mark.slow
 def test_more_vertices_lose_less_and_never_less_than_the_bound() -> None:
     losses, bounds = [], []
     for vertices in (len(NETWORK.nodes), 60, 240):

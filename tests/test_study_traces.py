@@ -579,6 +579,7 @@ def test_tapered_draws_of_a_device_have_the_same_budget_and_coverage() -> None:
     assert tapered_parts(EqualDesign(people=0)) == []
 
 
+@pytest.mark.slow
 def test_policies_are_attacked_at_equal_budget() -> None:
     design = EqualDesign(people=2, days=2, places=5)
     found = {part.name: part.work() for part in equal_budget_parts(design)}

@@ -29,6 +29,7 @@ def pipeline(path: Path) -> Cohort:
     return paper_profiles(visits, window_days=30, at_least=5, places=30)
 
 
+@pytest.mark.slow
 def test_a_tree_and_a_table_of_the_same_people_are_the_same(tmp_path: Path) -> None:
     whole = pl.concat(CITY.people()).sort("user", "time")
     tree = CITY.write_geolife(tmp_path / "tree")

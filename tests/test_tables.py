@@ -80,6 +80,7 @@ def test_points_are_replaced_and_declared_columns_kept(
     assert (moved > 0).all()
 
 
+@pytest.mark.slow
 def test_reports_have_the_distribution_of_the_mechanism(tmp_path: Path) -> None:
     from test_sampler import fits
 

@@ -327,6 +327,7 @@ def test_t_drive_is_on_beijings_clock_and_a_cut_off_latitude_is_not_believed(
     assert (len(found), funnel.unreadable) == (2, 0)
 
 
+@pytest.mark.slow
 def test_many_small_files_are_read_together_and_a_broken_one_is_found(tmp_path: Path) -> None:
     for number in range(450):
         _file(
