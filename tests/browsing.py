@@ -34,7 +34,7 @@ FLAGS = [
     *_QUIET, "--disable-gpu-sandbox", "--use-gl=angle", "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
 ]  # fmt: skip
-# Without WebGL nothing needs a graphics card, and its emulation takes a third of the time.
+# Without WebGL nothing needs a graphics card, and the emulation of one costs a quarter of the time.
 PLAIN_FLAGS = [*_QUIET, "--disable-gpu"]
 ELSEWHERE = "elsewhere.localhost"  # the same machine under a name that the page does not know
 PATIENCE_MS = 60_000
@@ -205,7 +205,7 @@ def visit(browsers: Callable[[bool], Any], service: Served) -> Iterator[Callable
         webgl: bool = True,
         **more: Any,
     ) -> Visit:
-        """Open nothing yet. Without WebGL the map is drawn on a plain canvas: half the time.
+        """Open nothing yet. Without WebGL the map is drawn on a plain canvas: 40 % less CPU.
 
         So do tests of words, builds and files; those of what is drawn keep WebGL, or try both.
         """

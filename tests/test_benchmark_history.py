@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
+import benchmark_history as history
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-import benchmark_history as history  # noqa: E402
 
 
 def row(method: str, seconds: float, seed: int = 0, state: str = "solved") -> dict[str, object]:

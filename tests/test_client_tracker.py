@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tracker_vectors as vectors
 
 import checks
 import whereish as wh
@@ -25,8 +26,6 @@ from whereish.places.lattice import to_units
 
 ROOT = Path(__file__).parent.parent
 CLIENT = ROOT / "clients" / "js"
-sys.path.insert(0, str(ROOT / "tools"))
-import tracker_vectors as vectors  # noqa: E402
 
 NODE = shutil.which("node") or shutil.which("node", path=str(Path(sys.executable).parent))
 pytestmark = [

@@ -7,22 +7,20 @@ import os
 import re
 import runpy
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from release import archive, provenance, sums, tree, versions
 
 import whereish as wh
 from effort import examples
 from whereish.format import new_private_key, public_key_of
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
 
-from release import archive, provenance, sums, tree, versions  # noqa: E402
 
 FILES = {"a.whl": b"wheel", "b.tgz": b"client", "c.zip": b"extension"}
 

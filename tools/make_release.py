@@ -19,7 +19,6 @@ from pathlib import Path
 from release import archive, provenance, sums, tree, versions
 
 ROOT = Path(__file__).resolve().parent.parent
-BROWSERS = ("chromium", "firefox")
 
 
 def main() -> int:
@@ -64,8 +63,8 @@ def fill(folder: Path, version: str, epoch: int) -> None:
     _run("npm", "pack", "./clients/js", "--pack-destination", str(folder), "--loglevel=error")
     with tempfile.TemporaryDirectory() as place:
         _run(sys.executable, "clients/extension/build.py", "--into", place)
-        for browser in BROWSERS:
-            made = folder / f"whereish-extension-{browser}-{version}.zip"
+        for browser in archive.BROWSERS:
+            made = folder / archive.extension_name(browser, version)
             archive.pack(Path(place, f"extension-{browser}"), made, epoch)
     _run(sys.executable, "tools/sbom.py", str(folder / f"whereish-{version}.cdx.json"))
 

@@ -1,4 +1,7 @@
-"""A folder as a zip archive that depends on its files alone: names in order, one time, one mode."""
+"""A folder as a zip archive that depends on its files alone: names in order, one time, one mode.
+
+Also the names of the archives of the extension: for a release, and for the site.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,14 @@ import time
 import zipfile
 from pathlib import Path
 
+BROWSERS = ("chromium", "firefox")
 _FIRST = (1980, 1, 1, 0, 0, 0)  # zip knows no earlier time
 _MODE = 0o100644 << 16
+
+
+def extension_name(browser: str, version: str) -> str:
+    """Return the name of the archive of the extension for a browser."""
+    return f"whereish-extension-{browser}-{version}.zip"
 
 
 def pack(folder: Path, target: Path, epoch: int = 0) -> None:

@@ -11,6 +11,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+from release.archive import BROWSERS, extension_name
 from release.versions import npm_version
 
 # The library in the wheel of each platform, by the end of the wheel's name.
@@ -21,7 +22,6 @@ PLATFORMS = {
     "macosx_11_0_x86_64": "libwhereish.dylib",
     "win_amd64": "whereish.dll",
 }
-BROWSERS = ("chromium", "firefox")
 
 
 class ContentsError(Exception):
@@ -31,7 +31,7 @@ class ContentsError(Exception):
 def names(version: str) -> set[str]:
     """Return the names of all archives of a release."""
     wheels = {f"whereish-{version}-py3-none-{platform}.whl" for platform in PLATFORMS}
-    extensions = {f"whereish-extension-{browser}-{version}.zip" for browser in BROWSERS}
+    extensions = {extension_name(browser, version) for browser in BROWSERS}
     others = {f"whereish-{version}.tar.gz", f"whereish-{version}.cdx.json"}
     return wheels | extensions | others | {f"whereish-{npm_version(version)}.tgz"}
 
@@ -43,7 +43,7 @@ def check(folder: Path, version: str) -> None:
     check_source(folder / f"whereish-{version}.tar.gz", version)
     check_npm(folder / f"whereish-{npm_version(version)}.tgz", version)
     for browser in BROWSERS:
-        check_extension(folder / f"whereish-extension-{browser}-{version}.zip")
+        check_extension(folder / extension_name(browser, version))
     bill = json.loads((folder / f"whereish-{version}.cdx.json").read_text())
     _hold(bill["metadata"]["component"]["version"] == version, "the bill is of another version")
     _hold(len(bill["components"]) > 20, "the bill names too few components")

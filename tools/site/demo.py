@@ -16,26 +16,26 @@ from pathlib import Path
 from sources import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
-from archives import extension_archives
+from release import archive
 
 import whereish as wh
 from whereish.service.http.middleware import POLICY
 from whereish.service.http.site import PAGE, city_document
+from whereish.service.limits import Limits
 
 SERVED = '<meta name="whereish-service" content="here">'
 ALONE = '<meta name="whereish-service" content="none">'
 _FILES = (".js", ".css", ".svg", ".html")
 # Files of the page for the HTTP interface of a service.
 _SERVICE_ONLY = {"docs.js", "swagger-ui-bundle.js", "swagger-ui.css", "stamp", "index.html"}
-_MOST_PLACES = 2000  # the most that the page shows; how many it builds is in its limits.js
 _TRY = """# Try it
 
 ## In this browser
 
 [Open the page](demo/index.html): a map, a pin, and a mechanism that your browser builds by
 WebAssembly. There is no server behind it: nothing is sent, and it works without a network once it
-is loaded. It builds up to 200 places. You can open your own traces; they stay on your device.
-[What the page does](page.md).
+is loaded. You can open your own traces; they stay on your device. [What the page
+does](page.md).
 
 [![The page: a city, a pin, and what a report tells](images/page.png)](demo/index.html)
 
@@ -82,7 +82,7 @@ def add_page(folder: Path) -> None:
     (folder / "index.html").write_text(text)
     about = {
         "version": wh.__version__, "key_needed": False, "tiles": None,
-        "limits": {"places": _MOST_PLACES},
+        "limits": {"places": Limits().places},  # how many the page builds is in its limits.js
     }  # fmt: skip
     (folder / "about.json").write_text(json.dumps(about))
     (folder / "city.json").write_bytes(city_document())
@@ -91,11 +91,11 @@ def add_page(folder: Path) -> None:
 def add(folder: Path) -> None:
     """Add the page and the extension's archives to the sources of the site, in place of try.md."""
     add_page(folder / "demo")
-    archives = extension_archives(folder / "downloads")
-    lines = [
-        f"- [{name.name}](downloads/{name.name}), {name.stat().st_size / 1e6:.1f} MB"
-        for name in archives
-    ]
+    lines = []
+    for browser in archive.BROWSERS:
+        made = folder / "downloads" / archive.extension_name(browser, wh.__version__)
+        archive.pack(ROOT / "dist" / f"extension-{browser}", made)
+        lines.append(f"- [{made.name}](downloads/{made.name}), {made.stat().st_size / 1e6:.1f} MB")
     (folder / "try.md").write_text(_TRY.format(archives="\n".join(lines)))
 
 

@@ -34,8 +34,8 @@ EXAMPLES = (
     ),
     Example(
         "from_traces", "From traces to a mechanism",
-        "The traces of a synthetic person become a profile, and the profile a mechanism. Whoever "
-        "knows that it is night has fewer places to consider.",
+        "The traces of a synthetic person become a profile, and the profile a mechanism. An "
+        "adversary who knows that it is night has fewer places to consider.",
         ("from-traces.png",), "The prior of a whole day and of the nights",
     ),
     Example(
