@@ -348,7 +348,10 @@ def test_the_command_takes_several_mechanisms(collected: tuple[Path, Path], tmp_
     assert shares == pytest.approx(wh.read_profile(output).prior, abs=1e-4)
     for also in ("k.whereish", "=reports.csv"):
         refused = run("estimate", *collected, "--also", also, "-o", output)
-        assert "also must be MECHANISM=REPORTS" in refused.stderr
+        assert "--also must be MECHANISM=REPORTS" in refused.stderr
+    half.write_text("")
+    refused = run("estimate", collected[0], half, "-o", output)
+    assert "must hold a heading and reports, and it is empty" in refused.stderr
 
 
 def test_the_command_estimates_moves(tmp_path: Path) -> None:

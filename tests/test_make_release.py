@@ -160,6 +160,11 @@ def test_a_changed_release_is_refused(folder: Path, how: str) -> None:
         provenance.check(folder, sums.check(folder))
 
 
+def test_a_folder_without_sums_is_no_release(tmp_path: Path) -> None:
+    with pytest.raises(sums.SumsError, match="a release must be a folder with SHA256SUMS"):
+        sums.check(tmp_path)
+
+
 def test_a_statement_that_another_key_signed_is_refused(folder: Path) -> None:
     files = sums.check(folder)
     with pytest.raises(provenance.ProvenanceError, match="given key"):

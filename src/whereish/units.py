@@ -69,7 +69,8 @@ def length_km(text: str, name: str = "within") -> float:
         number = math.nan
     if match is None or not math.isfinite(number) or number <= 0:
         raise InputError(
-            f"{name} must be a length with its unit, like 650m or 0.65km, got {described(text)}"
+            f"{name} must be a length with its unit, above 0, like 650m or 0.65km, got "
+            f"{described(text)}"
         )
     return number / 1000 if match.group(2).lower() == "m" else number
 

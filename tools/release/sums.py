@@ -32,6 +32,8 @@ def write(folder: Path) -> None:
 
 def check(folder: Path) -> dict[str, str]:
     """Return the digests of a folder; raise SumsError unless its list says the same."""
+    if not (folder / NAME).is_file():
+        raise SumsError(f"a release must be a folder with {NAME}, and {folder.name} has none")
     lines = (folder / NAME).read_text(encoding="utf-8").splitlines()
     listed = {name: value for value, name in (line.split("  ", 1) for line in lines)}
     found = digests(folder)

@@ -134,7 +134,7 @@ def _pair(text: str) -> tuple[Path, Path]:
     """Read MECHANISM=REPORTS."""
     first, _, second = text.partition("=")
     if not first or not second:
-        raise InputError("also must be MECHANISM=REPORTS, like old.whereish=old.csv")
+        raise InputError("--also must be MECHANISM=REPORTS, like old.whereish=old.csv")
     return Path(first), Path(second)
 
 

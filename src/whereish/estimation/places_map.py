@@ -191,8 +191,8 @@ def _warnings(rank: int, groups: tuple[tuple[int, ...], ...], errors: Array, n: 
     hardly = np.flatnonzero(errors > 1 / n)
     if len(hardly):
         said.append(
-            f"the standard error is above the mean share of a place at {_numbers(hardly.tolist())}:"
-            " more reports, a larger epsilon or fewer places are needed"
+            "the standard error is above the mean share of a place at places with these numbers: "
+            f"{_numbers(hardly.tolist())}; more reports, a larger epsilon or fewer places help"
         )
     return said
 

@@ -109,6 +109,8 @@ def read_reports(
         people = None if user is None else frame[user].cast(pl.String).to_numpy()
         periods = None if time is None else _days(frame[time])
         seconds = None if time is None else seconds_of(frame[time])
+    except pl.exceptions.NoDataError:
+        raise FormatError(f"{file} must hold a heading and reports, and it is empty") from None
     except pl.exceptions.PolarsError as wrong:
         raise FormatError(f"{file} cannot be read ({type(wrong).__name__})") from None
     good = np.isfinite(points).all(axis=1)
