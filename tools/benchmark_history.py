@@ -106,6 +106,8 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
         label = f"{places} places, dilation {dilation:g}"
         axis.plot(*zip(*points, strict=True), marker="o", label=label)
     axis.set(yscale="log", ylabel="times faster than the best other solver")
+    for of in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
+        of("{x:g}")  # 40, and not 4 x 10^1
     axis.set_xticks(range(len(versions)), versions)
     axis.set_xlim(-0.5, len(versions) - 0.5)
     axis.grid(alpha=0.3)
