@@ -44,8 +44,9 @@ def test_fifty_rows_of_a_million_draws_fit_and_wrong_ones_do_not() -> None:
         drawn = mechanism.sample(x, size=1_000_000).outputs
         assert fits(drawn, counts[x]), x
         if x == 20:
+            # The largest count 6 % higher: a million draws miss it once in 1e31 runs (3 %: in 65).
             bent = counts[x].astype(np.float64)
-            bent[bent.argmax()] *= 1.03
+            bent[bent.argmax()] *= 1.06
             assert not fits(drawn, bent / bent.sum() * TOTAL)
             assert not fits(drawn, counts[21])
 
