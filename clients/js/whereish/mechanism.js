@@ -334,7 +334,7 @@ export function checkedParts({ arrays, told, claimed, digest, signer }) {
   const goOn = epsilon === null ? () => true : ratioCheck(counts, n, m, epsilon, xy, metric);
   const reachKm = inputs.cell ? hypot(inputs.cell[0], inputs.cell[1]) / 2 : furthestNeighbour(xy);
   const { unit, words } = epsilon === null ? NONE : metric ? metricWords(told.build) : PER_KM;
-  // Only values that are computed here. Claims of the file are left out.
+  // Values that are computed here, and the kind of metric that the file names. Other claims are left out.
   const checked = {
     certified: epsilon !== null, epsilon, epsilon_unit: unit,
     metric: words, places: n, outputs: m,
