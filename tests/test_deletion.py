@@ -94,7 +94,7 @@ def test_no_id_is_left_after_a_stop_just_after_deleting(tmp_path: Path) -> None:
 
 def test_an_expired_job_leaves_no_id(tmp_path: Path) -> None:
     folder = tmp_path / "service"
-    with serving(folder, "--retention", "1s", waits={"housekeeping_s": 0.5}) as service:
+    with serving(folder, "--retention", "5s", waits={"housekeeping_s": 0.5}) as service:
         job = made(service)
         wait_until(lambda: not left(folder, job))
 

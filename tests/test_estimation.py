@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -297,7 +298,7 @@ def test_the_command_reads_what_obfuscate_wrote(
     facts = json.loads(once.stdout)
     assert facts["reports"] + facts["repeated"] == 300
     assert facts["repeated"] > 0
-    assert "48." not in done.stderr + once.stderr
+    assert not re.search(r"\b48\.\d", done.stderr + once.stderr)
 
 
 @pytest.mark.parametrize(

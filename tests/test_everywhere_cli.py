@@ -122,6 +122,7 @@ def test_points_closer_than_a_millimetre_are_measured_as_one() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["kept", "blind", "noise"])
 @pytest.mark.parametrize("kind", ["png", "svg"])
+@pytest.mark.thorough
 def test_plot(files: dict[str, Path], tmp_path: Path, name: str, kind: str) -> None:
     picture = tmp_path / f"k.{kind}"
     done = run("plot", files[name], "-o", picture)
@@ -265,7 +266,7 @@ def test_a_table_has_the_distribution_of_its_points(files: dict[str, Path], tmp_
     observed = np.append(counts[used], counts[~used].sum())
     wanted = np.append(expected[used], expected[~used].sum()) * 20_000
     keep = wanted > 0
-    assert chisquare(observed[keep], wanted[keep]).pvalue > 1e-6
+    assert chisquare(observed[keep], wanted[keep]).pvalue > 1e-9
     corner = mechanism.matrix[mechanism.lattice.weights(
         mechanism.outputs.plane.to_xy([point]))[0][0, 0]]  # fmt: skip
     biased = np.append(corner[used], corner[~used].sum()) * 20_000

@@ -38,11 +38,11 @@ def leaks(requests: list[str], position: dict[str, float]) -> list[str]:
     """Return the requests that tell a position: a number within 20 m of one of its degrees.
 
     Every number of the text counts, also in percent-encoding, in a JSON text or scaled to whole
-    degrees times a power of ten.
+    degrees times a power of ten. The ports of the servers, which are random, do not count.
     """
     found = []
     for text in requests:
-        plain = unquote(unquote(text))
+        plain = re.sub(r"127\.0\.0\.1:\d+", "", unquote(unquote(text)))
         numbers = [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", plain)]
         for degrees in position.values():
             scales = [10.0**k for k in range(9)]

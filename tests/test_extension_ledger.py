@@ -92,7 +92,7 @@ def test_tabs_at_the_same_moment_pay_once_for_a_place(chromium: Browser, address
             """() => {
               const geo = navigator.geolocation;
               const one = (_, i) => new Promise((done) => setTimeout(() => geo.getCurrentPosition(
-                (p) => done(p.coords.latitude), (e) => done(e.code), { timeout: 9e3 + i }), i % 4));
+                (p) => done(p.coords.latitude), (e) => done(e.code), { timeout: 6e4 + i }), i % 4));
               window.told = Promise.all(Array.from({ length: 20 }, one));
             }"""
         )

@@ -18,7 +18,7 @@ from whereish.release import sampler as module
 
 PLACES = some.grid(10, 5)
 PRIOR = some.skewed(50)
-ALPHA = 1e-6
+ALPHA = 1e-9  # so rarely may a right row fail
 
 
 def fits(drawn: Any, counts: Any) -> bool:
@@ -44,7 +44,7 @@ def test_fifty_rows_of_a_million_draws_fit_and_wrong_ones_do_not() -> None:
         drawn = mechanism.sample(x, size=1_000_000).outputs
         assert fits(drawn, counts[x]), x
         if x == 20:
-            # The largest count 6 % higher: a million draws miss it once in 1e31 runs (3 %: in 65).
+            # The largest count 6 % higher: a million draws miss it once in 1e26 runs.
             bent = counts[x].astype(np.float64)
             bent[bent.argmax()] *= 1.06
             assert not fits(drawn, bent / bent.sum() * TOTAL)
@@ -225,4 +225,4 @@ def test_last_digits_do_not_tell_the_true_point_from_another() -> None:
     assert on_a_lattice(naive(one), one) - on_a_lattice(naive(other), one) > 0.01
     for candidate, elsewhere in ((one, other), (other, one)):
         true, wrong = (on_a_lattice(ours(at), candidate) for at in (candidate, elsewhere))
-        assert abs(true - wrong) < 0.002
+        assert abs(true - wrong) < 0.003  # 7 standard deviations
