@@ -206,10 +206,22 @@ def test_the_command_finds_the_epsilon(who: Path, tmp_path: Path, flag: str) -> 
     assert (tmp_path / "curve.svg").is_file()
 
 
+def test_the_command_takes_a_level_in_words_and_shows_its_row(who: Path) -> None:
+    done = run("trade-off", who, "--ratio", "2", "--within", "650m", "--json")
+    assert done.exit_code == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["chosen"]["epsilon"] == pytest.approx(np.log(2) / 0.65)
+    assert [row["epsilon"] for row in told["levels"]] == [told["chosen"]["epsilon"]]
+    assert "best guess off" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
         (("--loss", "100m", "--adversary-error", "100m"), "give one target"),
+        (("--loss", "100m", "--ratio", "2", "--within", "1km"), "give one target"),
+        (("--ratio", "2"), "give --ratio and --within together"),
+        (("--ratio", "2", "--within", "650"), "within must be a length with its unit"),
         (("--loss", "0.5"), "loss must be a length with its unit"),
         (("--loss", "900km"), "best constant report"),
         (("--epsilons", "1,x"), "epsilons must be numbers"),

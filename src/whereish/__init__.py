@@ -3,7 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from whereish import attacks
-from whereish.choosing import ChosenLevel, TradeOff, TradeOffRow, epsilon_for, trade_off
+from whereish.choosing import (
+    ChosenLevel,
+    TradeOff,
+    TradeOffRow,
+    epsilon_for,
+    trade_off,
+    usual_levels,
+)
 from whereish.day_periods import DayPeriods
 from whereish.device import (
     BudgetManager,
@@ -239,6 +246,7 @@ __all__ = [
     "tightest_epsilon",
     "tightest_epsilon_everywhere",
     "trade_off",
+    "usual_levels",
     "worst_case_loss",
     "write_profile",
     "write_profiles",

@@ -14,8 +14,8 @@ from whereish.choosing.levels import Person, person_of
 from whereish.errors import InputError
 from whereish.limits import DILATION, TOLERANCE
 from whereish.measures import adversary_error, quality_loss
-from whereish.mechanisms import Mechanism
-from whereish.places import Array, Immutable, Places, as_epsilon, euclidean, readonly
+from whereish.mechanisms import Mechanism, check_places
+from whereish.places import Array, Immutable, Places, as_epsilon, as_whole, euclidean, readonly
 from whereish.profiles import Profile
 from whereish.units import km
 
@@ -150,7 +150,14 @@ def usual_levels(places: Places, points: int = POINTS) -> list[float]:
 
     At the first, reports are at most 2 times likelier across half of the area; at the last, 100
     times between a place and its nearest neighbour (the median of them).
+
+    >>> import whereish as wh
+    >>> places = wh.Places.from_xy([[0, 0], [1, 0], [2, 0]])
+    >>> [round(level, 2) for level in wh.usual_levels(places, points=3)]
+    [0.69, 1.79, 4.61]
     """
+    check_places(places)
+    as_whole("points", points, 2)
     distances = euclidean(places)
     nearest = float(np.median(np.sort(distances, axis=1)[:, 1]))
     wide = float(distances.max()) / 2

@@ -10,7 +10,6 @@ import numpy as np
 from rich.table import Table
 
 import whereish as wh
-from whereish.choosing.trade_off import usual_levels
 from whereish.cli import options as opt
 from whereish.cli.console import Facts, command, console, say, waiting
 from whereish.cli.presentation import say_profile
@@ -37,6 +36,12 @@ def trade_off(
     adversary_error: str | None = opt.option(
         None, "So far off must the best guess be on average.", _TARGET, "LENGTH"
     ),
+    ratio: float | None = opt.option(
+        None, "In words: reports at most this many times likelier", _TARGET
+    ),
+    within: str | None = opt.option(
+        None, "between two places this far apart, like 650m.", _TARGET, "LENGTH"
+    ),
     epsilons: str | None = opt.option(None, "Levels per km, like 0.5,1.07,2.", _LEVELS, "LIST"),
     points: int = opt.option(20, "So many levels, if they are not given.", _LEVELS),
     dilation: float = opt.DILATION,
@@ -47,18 +52,12 @@ def trade_off(
 
     For each level: how far off reports are on average, how far off the best guess
     of an adversary is, and how often it is right. --loss or --adversary-error
-    finds the epsilon that meets a target. docs/guides/which-epsilon.md explains
-    how to choose.
+    finds the epsilon that meets a target; --ratio with --within takes it in words.
+    docs/guides/which-epsilon.md explains how to choose.
     """
-    if loss is not None and adversary_error is not None:
-        raise InputError("give one target: --loss or --adversary-error, not both")
+    target = _target(loss, adversary_error, ratio, within)
     as_whole("points", points, 2)
     levels = None if epsilons is None else _levels(epsilons)
-    target: dict[str, Any] = {}
-    if loss is not None:
-        target = {"loss": length_km(loss, "loss")}
-    elif adversary_error is not None:
-        target = {"adversary_error": length_km(adversary_error, "adversary-error")}
     if output is not None:
         picture_kind(output)
         check_writable(output)
@@ -75,14 +74,17 @@ def trade_off(
         say(f"{chosen.words[0].upper()}{chosen.words[1:]}.")
         say(level_in_words(chosen.epsilon))
         say(f"Next: whereish build {profile} --epsilon {chosen.epsilon:.6g} -o k.whereish")
+    one_level = ratio is not None and output is None and levels is None
+    if chosen is not None and one_level:
+        levels = [chosen.epsilon]
     if target and output is None and levels is None:
         return {"chosen": _facts(chosen), "levels": []}
     with waiting(f"building mechanisms for {len(who.places):,} places") as bar:
         table = wh.trade_off(
-            who, epsilons=levels or usual_levels(who.places, points), dilation=dilation,
+            who, epsilons=levels or wh.usual_levels(who.places, points), dilation=dilation,
             progress=lambda done, of: bar(f"level {done} of {of}", done / of),
         )  # fmt: skip
-    if not target:
+    if not target or one_level:
         console.print(_table(table))
         say(
             f"Without a report, the best guess is {km(table.blind_error_km)} off, and right "
@@ -100,6 +102,27 @@ def trade_off(
         "seconds": table.seconds,
         "output": output and str(output),
     }
+
+
+def _target(
+    loss: str | None, adversary_error: str | None, ratio: float | None, within: str | None
+) -> dict[str, Any]:
+    """Return the one target, as `epsilon_for` takes it; empty without one."""
+    if (ratio is None) != (within is None):
+        raise InputError("give --ratio and --within together, like --ratio 2 --within 650m")
+    targets: list[dict[str, Any]] = []
+    if loss is not None:
+        targets.append({"loss": length_km(loss, "loss")})
+    if adversary_error is not None:
+        targets.append({"adversary_error": length_km(adversary_error, "adversary-error")})
+    if within is not None:
+        targets.append({"ratio": ratio, "within": length_km(within, "within")})
+    if len(targets) > 1:
+        raise InputError(
+            "give one target: --loss, --adversary-error, or --ratio with --within; "
+            f"{len(targets)} were given"
+        )
+    return targets[0] if targets else {}
 
 
 def _levels(text: str) -> list[float]:
