@@ -34,9 +34,10 @@ def with_clarabel(task: Task) -> tuple[float, float]:
     from scipy import sparse
 
     from whereish.programs import least_loss
-    from whereish.solvers import _balanced
+    from whereish.solvers import _balanced, _row_scale
 
-    program = _balanced(least_loss(task["prior"], task["loss"], task["edges"], task["exponents"]))
+    program = least_loss(task["prior"], task["loss"], task["edges"], task["exponents"])
+    program = _balanced(program, _row_scale(program))
     equal, n = program.equal, program.variables
     rows = sparse.vstack([program.matrix[equal], -program.matrix[~equal], -sparse.eye(n)])
     right = np.concatenate([program.right[equal], -program.right[~equal], np.zeros(n)])

@@ -29,7 +29,7 @@ from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.plan import plan
 from whereish.mechanisms.repairing import repair_and_check
 from whereish.places import Array, Places, as_epsilon
-from whereish.programs import Spanner, check_dilation, least_loss, spanner_of
+from whereish.programs import LARGEST_EXPONENT, Spanner, check_dilation, least_loss, spanner_of
 from whereish.release import prune
 from whereish.solvers import (
     Program,
@@ -168,6 +168,8 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
     # Only the structured solver has a result when the time is up.
     suits = constraints >= STRUCTURED_FROM or deadline.seconds is not None
     structured = solver == "structured" or (solver == "auto" and form is None and suits)
+    dilated = spanner.exact_dilation > 1 + 1e-9
+    proof: Proof | None = None
     if structured:
         deadline.check("before the search began")
         found = task.structured(setting.edge_epsilon, task.tolerance)
@@ -175,7 +177,7 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
         # At the full epsilon, multipliers of any pairs bound the loss of every mechanism with this
         # privacy. With a dilation, the best multipliers there differ from those found here.
         proof = _proof(found, setting.level)
-        if spanner.exact_dilation > 1 + 1e-9 and stopped is None and not deadline.passed:
+        if dilated and stopped is None and not deadline.passed:
             proof = _proof(task.structured(setting.level, BOUND_TOLERANCE), setting.level)
         fields = {"solver": "structured", "stopped": stopped}
         yield _Answer(found.matrix, fields, proof, found.bound, _cluster_note(found, task.cluster))
@@ -188,7 +190,25 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
         n, m = setting.loss.shape
         for solution in attempts(program, solver, form, deadline.seconds):
             matrix = solution.values.reshape(m, n).T
-            yield _Answer(matrix, {"solver": solution.solver, "form": solution.form})
+            fields = {"solver": solution.solver, "form": solution.form}
+            if not dilated:
+                rows = (solution.multipliers, spanner.edges, exponents)
+                proof = _proof_of_rows(setting.level, m, *rows)
+            elif proof is None and solver == "auto":
+                proof = _proof(task.structured(setting.level, BOUND_TOLERANCE), setting.level)
+            yield _Answer(matrix, fields, proof, solution.objective if dilated else None)
+
+
+def _proof_of_rows(
+    level: float, m: int, multipliers: Array, edges: NDArray[np.int64], exponents: Array
+) -> Proof:
+    """Return the multipliers of the rows of `least_loss` as a proof. Rounding may make some < 0."""
+    y = multipliers[: 2 * len(edges) * m].reshape(m, 2, len(edges))
+    y = y * np.exp(np.minimum(exponents, LARGEST_EXPONENT) / 2)
+    output, direction, edge = np.nonzero(y > 0)
+    left, right = edges[edge, direction], edges[edge, 1 - direction]
+    whole = [part.astype(np.int32) for part in (output, left, right)]
+    return Proof(level, whole[0], whole[1], whole[2], y[output, direction, edge])
 
 
 def _proof(found: Structured, level: float) -> Proof:

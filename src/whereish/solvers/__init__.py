@@ -66,6 +66,8 @@ class Solution:
     ----------
     values, objective
         The values of the variables of the primal program, and its optimum.
+    multipliers
+        The multipliers of its rows: the values of the variables of the dual program.
     solver, form
         The solver, and whether it solved the "primal" or the "dual" program.
     seconds
@@ -73,6 +75,7 @@ class Solution:
     """
 
     values: Array
+    multipliers: Array
     objective: float
     solver: str
     form: str
@@ -149,14 +152,16 @@ def attempts(
 def _solve(program: LinearProgram, solver: str, form: str, time_limit_s: float | None) -> Solution:
     family, method = solver.split("-", 1)
     start = time.perf_counter()
-    balanced = _balanced(program)
+    scale = _row_scale(program)
+    balanced = _balanced(program, scale)
     stated = balanced if form == "primal" else dual(balanced)
-    values, multipliers = _FAMILIES[family](stated, method, time_limit_s)
-    answer = values if form == "primal" else multipliers
+    both = _FAMILIES[family](stated, method, time_limit_s)
+    answer, multipliers = both if form == "primal" else both[::-1]
     if len(answer) != program.variables or not np.isfinite(answer).all():
         raise SolveError(f"{solver} returned values that are not numbers: try another solver")
     return Solution(
         values=answer,
+        multipliers=multipliers * scale,
         objective=float(program.cost @ answer),
         solver=solver,
         form=form,
@@ -164,8 +169,14 @@ def _solve(program: LinearProgram, solver: str, form: str, time_limit_s: float |
     )
 
 
-def _balanced(program: LinearProgram) -> LinearProgram:
-    """Divide every row by its largest coefficient.
+def _row_scale(program: LinearProgram) -> Array:
+    """Return what each row is multiplied by, so that its largest coefficient is 1."""
+    largest = np.abs(program.matrix).max(axis=1).toarray().ravel()
+    return 1 / np.where(largest > 0, largest, 1.0)
+
+
+def _balanced(program: LinearProgram, scale: Array) -> LinearProgram:
+    """Multiply every row by its scale.
 
     Solvers stop at an absolute tolerance per row. A privacy row with coefficients exp(+-20) asks
     for eight digits more than they have; they then call wrong answers optimal. Measured at
@@ -173,8 +184,6 @@ def _balanced(program: LinearProgram) -> LinearProgram:
     """
     from scipy.sparse import diags_array
 
-    largest = np.abs(program.matrix).max(axis=1).toarray().ravel()
-    scale = 1 / np.where(largest > 0, largest, 1.0)
     return replace(
         program,
         matrix=(diags_array(scale) @ program.matrix).tocsr(),
