@@ -82,6 +82,7 @@ def test_the_pin_moves_by_keyboard(visit: Visitor) -> None:
     assert seen.place() == first - 1 + 8
 
 
+@pytest.mark.thorough
 def test_the_pin_is_dragged(visit: Visitor) -> None:
     seen = visit().open()
     first = seen.place()
@@ -151,7 +152,7 @@ def test_drawn_reports_stay_when_the_theme_changes(visit: Visitor, webgl: bool) 
 
 
 def test_reports_are_drawn_and_nobody_is_told(visit: Visitor) -> None:
-    seen = visit().open()
+    seen = visit(webgl=False).open()
     before = len(seen.asked)
     seen.page.focus("#pane-best .pin")
     seen.page.keyboard.press("ArrowLeft")
@@ -214,6 +215,10 @@ def test_the_slider_by_keyboard_and_too_fine_a_level(visit: Visitor) -> None:
         seen.page.keyboard.press("ArrowRight")
     assert seen.page.input_value("#metres") == "110"
     assert "870 m apart: at this level a report reveals" in seen.text("#telling")
+    seen.page.fill("#metres", "300")
+    assert "a report may be 7.46 times likelier from one" in seen.text("#telling").replace(
+        "\xa0", " "
+    )
     seen.page.fill("#metres", "650")
     assert not seen.page.is_visible("#telling")
 
@@ -324,7 +329,7 @@ def test_the_certificate_and_a_file_that_draws_as_it_says(visit: Visitor, tmp_pa
     rare = expected < 10
     seen_in, wanted = (np.append(values[~rare], values[rare].sum()) for values in (drawn, expected))
     keep = wanted > 0
-    assert stats.chisquare(seen_in[keep], wanted[keep] * 200_000 / wanted.sum()).pvalue > 1e-6
+    assert stats.chisquare(seen_in[keep], wanted[keep] * 200_000 / wanted.sum()).pvalue > 1e-9
 
 
 def test_a_mechanism_is_opened_from_disk(visit: Visitor, tmp_path: Path) -> None:
@@ -479,6 +484,7 @@ OTHER_KINDS = {
 }
 
 
+@pytest.mark.thorough
 def test_every_kind_of_trace_and_bad_files_say_so(visit: Visitor) -> None:
     seen = visit(webgl=False).open()
     seen.page.click("#own-open")
@@ -562,6 +568,7 @@ def everywhere(seen: Visit) -> Any:
     return json.loads(asked.value.post_data)
 
 
+@pytest.mark.thorough
 def test_a_guarantee_between_any_two_points(visit: Visitor, tmp_path: Path, pictures: Path) -> None:
     seen = visit(1440, 900).open()
     recipe = everywhere(seen)
@@ -773,7 +780,7 @@ def test_noise_is_built_where_it_is_the_better_one(
     assert found is not None
     away = noise_at_pin(seen, mechanism)
     mean = float(found[1]) / (1 if found[2] == "km" else 1000)
-    assert mean == pytest.approx(away.mean(), abs=5 * away.std() / 10 + 0.001)
+    assert mean == pytest.approx(away.mean(), abs=8 * away.std() / 10 + 0.001)
     assert [one.url for one in seen.asked[before:]] == []
     seen.page.screenshot(path=pictures / "noise-light.png")
     seen.page.click("#certificate-open")
@@ -1113,7 +1120,8 @@ def test_a_key_is_asked_for(visit: Visitor) -> None:
 
 
 def test_on_a_phone_and_in_the_dark(visit: Visitor, pictures: Path) -> None:
-    seen = visit(390, 844, color_scheme="dark", has_touch=True, is_mobile=True).open()
+    phone = {"color_scheme": "dark", "has_touch": True, "is_mobile": True}
+    seen = visit(390, 844, webgl=False, **phone).open()
     seen.page.click("#compare")
     seen.page.wait_for_selector("#compare-table table")
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -1132,6 +1140,7 @@ def test_on_a_phone_and_in_the_dark(visit: Visitor, pictures: Path) -> None:
     seen.page.screenshot(path=pictures / "phone-light.png", full_page=True)
 
 
+@pytest.mark.thorough
 def test_without_webgl_there_is_still_a_map(visit: Visitor, pictures: Path) -> None:
     seen = visit(webgl=False)
     seen.open()

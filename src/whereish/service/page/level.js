@@ -96,13 +96,15 @@ export function tellStale(replacing) {
   $("stale").hidden = !stale || replacing;
 }
 
-/** Warn if the level is so weak that even the nearest places do not look alike. */
-function tellTelling({ epsilon }) {
+/** Warn if all places are twice as far apart as the level says, or if a report reveals the place. */
+function tellTelling({ epsilon, metres: alike }) {
   const apart = isEverywhere() ? NaN : state.profile?.nearestKm;
-  $("telling").hidden = !(Math.exp(epsilon * apart) > TELLING);
+  const ratio = Math.exp(epsilon * apart);
+  $("telling").hidden = !(ratio > TELLING || apart * 1000 > 2 * alike);
   $("telling").textContent = $("telling").hidden ? ""
-    : `The nearest two places are ${metres(apart)} apart: at this level a report reveals ` +
-      "which place you are at.";
+    : `The nearest two places are ${metres(apart)} apart: at this level a report ` +
+      (ratio > TELLING ? "reveals which place you are at."
+        : `may be ${times(ratio)} likelier from one than from the other.`);
 }
 
 /** Adapt the words of the panel to the chosen guarantee. */

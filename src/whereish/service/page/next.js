@@ -1,10 +1,25 @@
 // What to do with a downloaded file: four short instructions, as elements.
 
+import { SERVICE } from "./state.js";
+
+// Pages of the documentation, which a page without a server has beside it.
+const GUIDES = {
+  "In the browser extension:": "../extension/",
+  "In your app or site:": "../client/",
+  "On the command line:": "../cli/",
+};
+
 function item(title, text, command = null) {
   const made = document.createElement("li");
   const head = document.createElement("b");
   head.textContent = title;
   made.append(head, ` ${text}`);
+  if (!SERVICE && GUIDES[title]) {
+    const guide = document.createElement("a");
+    guide.href = GUIDES[title];
+    guide.textContent = "How to get it";
+    made.append(" ", guide);
+  }
   if (command) {
     const line = document.createElement("pre");
     line.textContent = command;

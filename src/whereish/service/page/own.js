@@ -6,6 +6,9 @@ import { isMapFile } from "./tiles.js";
 import { CELL_SIZES_M } from "./vendor/profile/constants.js";
 import { count, digits, percent, some } from "./words.js";
 
+// Below this, the prior says little about a person.
+const FEW_POINTS = 30;
+
 /**
  * Add the event listeners of the dialog. `taken(profile)` gets the chosen profile, `opened(file)`
  * gets a mechanism file, `mapped(file)` a background map, `sends(places, guessed, points)` returns
@@ -130,6 +133,7 @@ export function ownData({ taken, opened, mapped, sends }) {
   $("own-use").addEventListener("click", () => {
     dialog.close();
     taken(found);
+    scrollTo({ top: 0 }); // on a phone, the level and the map are above this button
   });
   dialog.addEventListener("close", () => {
     // The worker holds the points: they are deleted. The dialog opens empty next time.
@@ -170,6 +174,9 @@ function ofTraces({ read, timed, hours, covered, visited, points, cellM }) {
     ? ` (${some(read.dropped, "more point")} could not be used)` : "";
   const around = points.length > visited
     ? ` The page adds ${some(points.length - visited, "cell")} around them to hide among.` : "";
+  const few = read.points < FEW_POINTS
+    ? " These are few points: the prior is not yet that of a person's days." : "";
   return `${some(read.points, "point")}${dropped}, ${what}. ${some(visited, "cell")} of ` +
-    `${count(cellM)} m hold ${percent(covered)} of ${timed ? "this time" : "them"}.${around}`;
+    `${count(cellM)} m ${visited === 1 ? "holds" : "hold"} ${percent(covered)} of ` +
+    `${timed ? "this time" : "them"}.${around}${few}`;
 }
