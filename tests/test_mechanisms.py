@@ -179,6 +179,7 @@ def test_a_saved_mechanism_reads_back_to_the_same_integers(tmp_path: Any) -> Non
 
 # Where a type is ignored below, the wrong type is what is tested.
 GRID, PRIOR = some.grid(2, 2), [0.1, 0.2, 0.3, 0.4]
+PROFILE = wh.Profile(GRID, np.array(PRIOR))
 
 
 @pytest.mark.parametrize(
@@ -216,6 +217,8 @@ GRID, PRIOR = some.grid(2, 2), [0.1, 0.2, 0.3, 0.4]
         ),
         (lambda: wh.optimal(wh.Places.from_xy([[0, 0]]), [1.0], 1.0), "at least 2 places, got 1"),
         (lambda: wh.optimal([[0, 0], [1, 1]], [0.5, 0.5], 1.0), "places must be Places, got list"),  # type: ignore[arg-type]
+        (lambda: wh.planar_laplace(cast(Any, PROFILE), 1.0), r"got Profile: use .*: \.places"),
+        (lambda: wh.optimal(GRID, cast(Any, PROFILE), 1.0), r"got Profile: use .*: \.prior"),
         (
             lambda: wh.optimal(GRID, PRIOR, 1.0, privacy_metric=np.ones((4, 4))),
             "zero on the diagonal",

@@ -239,7 +239,7 @@ class RowObfuscator:
             raise InputError(
                 f"{self.outside:,} of {self.rows - self.blank:,} points must be inside the area, "
                 f"within {self.mechanism.inputs.largest_snap_km:.3g} km of a place, and are not; "
-                f"to report them anyway, set outside to {' or '.join(OUTSIDE[1:])}"
+                f"to report them anyway: --outside {' or '.join(OUTSIDE[1:])} (outside= in Python)"
             )
         self._check_columns()
 

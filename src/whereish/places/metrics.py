@@ -54,9 +54,10 @@ def geodesic(places: Places, others: Places | None = None) -> Array:
 
 def _places(value: Places) -> Places:
     if not isinstance(value, Places):
-        raise InputError(
-            f"places must be Places, got {type(value).__name__}: use Places.from_xy(xy_km)"
-        )
+        kind = type(value).__name__
+        has_places = isinstance(getattr(value, "places", None), Places)  # like a Profile
+        use = f"the places of the {kind}: .places" if has_places else "Places.from_xy(xy_km)"
+        raise InputError(f"places must be Places, got {kind}: use {use}")
     return value
 
 

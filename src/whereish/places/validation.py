@@ -132,9 +132,12 @@ def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
 
     >>> as_prior([0.5, 0.6], 2)
     Traceback (most recent call last):
-    whereish.errors.InputError: prior must sum to 1, and it sums to more: divide it by its sum \
-(--normalise)
+    whereish.errors.InputError: prior must sum to 1, and it sums to more: divide it by its sum, \
+--normalise on the command line
     """
+    if hasattr(value, "places") and hasattr(value, "prior"):  # like a Profile
+        kind = type(value).__name__
+        raise InputError(f"{name} must be numbers, got {kind}: use the prior of the {kind}: .prior")
     prior = as_numbers(name, value, (n,))
     if (prior < 0).any():
         where = int(np.argmax(prior < 0))
@@ -143,7 +146,7 @@ def as_prior(value: ArrayLike, n: int, name: str = "prior") -> Array:
     if abs(total - 1) > PRIOR_TOLERANCE:
         raise InputError(
             f"{name} must sum to 1, and it sums to {'more' if total > 1 else 'less'}: divide it by "
-            "its sum (--normalise)"
+            "its sum, --normalise on the command line"
         )
     # A sum of 1 up to rounding is not touched: normalising twice gives the same bits as once.
     return prior if abs(total - 1) <= _ROUNDING else prior / total
