@@ -14,7 +14,7 @@ from hypothesis import settings
 T = TypeVar("T")
 EFFORT = os.environ.get("WHEREISH_EFFORT", "thorough")
 ONE_OF = {"quick": 12, "test": 3, "thorough": 1}[EFFORT]  # of so many examples one is tried
-CASES = {"quick": 3, "test": 3, "thorough": 1}[EFFORT]  # of so many cases of a test one is tried
+CASES = {"quick": 3, "test": 6, "thorough": 1}[EFFORT]  # of so many cases of a test one is tried
 
 
 def examples(count: int) -> settings:

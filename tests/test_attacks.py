@@ -161,6 +161,7 @@ def test_a_single_report_is_the_adversary_of_the_measures(
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_thousands_of_reports_neither_vanish_nor_overflow() -> None:
     rows = np.array([[[1 - 2e-9, 1e-9, 1e-9], [1e-9, 1 - 2e-9, 1e-9], [1e-9, 1e-9, 1 - 2e-9]]])
     model = MovementModel(THREE, STEP, (0,), rows, np.array([[1e-300, 0.5, 0.5]]))

@@ -180,6 +180,7 @@ def test_a_second_run_does_what_is_missing_or_changed_only(tmp_path: Path) -> No
     assert len(summary(tmp_path / "out")) == 11
 
 
+@pytest.mark.thorough
 def test_a_profile_with_other_places_gets_its_own_and_is_told(tmp_path: Path) -> None:
     who = people(9)
     moved = people(1, seed=5)["user-0000"]
@@ -417,6 +418,7 @@ def _runs(pid: str) -> bool:
         return False
 
 
+@pytest.mark.thorough
 def test_a_file_of_another_profile_is_not_taken_for_done(tmp_path: Path) -> None:
     """A run on other profiles that is killed between a file and its line in the journal."""
     one, other = people(6, places=9), people(6, places=9, seed=4)
@@ -465,9 +467,9 @@ def _answer_as_the_web_does(server: socket.socket) -> None:
 
 def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
     """Killed -9 in the middle, workers and all: no half file, and the rest is what is left."""
-    source = table(tmp_path, people(120, places=30))
+    source = table(tmp_path, people(80, places=20))
     out = tmp_path / "out"
-    for _ in range(3):
+    for _ in range(2):
         words = command(source, out, "--workers", "2")
         with halting(ADD, 25, *words, start_new_session=True) as running:
             running.wait()
@@ -475,10 +477,10 @@ def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
         for file in out.glob("*.whereish"):
             wh.load_mechanism(file)
     done = run(source, out, workers=2)
-    assert done.built + done.kept == 120
+    assert done.built + done.kept == 80
     assert done.kept > 0
-    assert len(counts(out)) == 120
-    assert run(source, out).kept == 120
+    assert len(counts(out)) == 80
+    assert run(source, out).kept == 80
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])

@@ -147,6 +147,7 @@ def test_compare_puts_the_optimal_first(profile: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_plots_of_everything(profile: Path, tmp_path: Path) -> None:
     out, _ = build(profile)
     for number, words in enumerate(

@@ -62,6 +62,7 @@ def test_more_of_anything_needs_more() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 @pytest.mark.parametrize("dilation", [1.0, 1.05])
+@pytest.mark.thorough
 def test_a_solve_stays_within_its_estimate(dilation: float) -> None:
     """The core of today, in a process of its own, against the estimate."""
     code = f"""

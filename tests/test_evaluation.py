@@ -86,6 +86,7 @@ class _Page(HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.mark.thorough
 def test_everything_is_written_and_the_page_needs_nothing_else(finished: Path) -> None:
     assert {file.stem for file in (finished / "rows").iterdir()} == ROWS
     for ending in ("png", "pdf"):

@@ -223,6 +223,7 @@ def test_a_planted_bug_is_caught_by_pairs_of_raw_points(rows: Callable[[Any], li
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_more_vertices_lose_less_and_beat_planar_laplace() -> None:
     other = wh.planar_laplace_everywhere(POINTS, WEIGHTS, EPSILON)
     losses = [
@@ -234,6 +235,7 @@ def test_more_vertices_lose_less_and_beat_planar_laplace() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_auto_returns_the_better_one_and_says_which() -> None:
     fine = wh.optimal_everywhere(POINTS, WEIGHTS, EPSILON, vertices=400)
     assert isinstance(fine, wh.EverywhereMechanism)

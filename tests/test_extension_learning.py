@@ -111,6 +111,7 @@ def test_the_alarm_comes_back_with_the_browser(extension: Path, tmp_path: Path) 
         )
 
 
+@pytest.mark.thorough
 def test_an_alarm_learns_one_position(chromium: Browser) -> None:
     assert chromium.run("async () => (await chrome.alarms.get('learn')).periodInMinutes") == 5
     chromium.run(ALARM)

@@ -128,6 +128,7 @@ def options(chromium: Browser) -> Any:
 
 
 @pytest.mark.parametrize("name", ["ask", "popup", "options"])
+@pytest.mark.thorough
 def test_a_page_takes_no_click_before_it_can_answer(chromium: Browser, name: str) -> None:
     """A button that is drawn before its script has run would do nothing at all."""
     page = chromium.context.new_page()
@@ -222,6 +223,7 @@ def test_traces_become_mechanisms_on_the_device(
     assert audit_file(file)["certified"] is True
 
 
+@pytest.mark.thorough
 def test_the_map_shows_towns(chromium: Browser, extension: Path) -> None:
     """The map of the world is a file of the extension, if the page was built before it."""
     if not (extension / "shared" / "vendor" / "world.geojson").is_file():

@@ -25,10 +25,11 @@ import httpx
 import pytest
 
 import whereish as wh
+from effort import EFFORT
 from serving import Served, recipe, serving, wait_for, wait_until
 
 pytestmark = pytest.mark.heavy
-KILLS = int(os.environ.get("WHEREISH_KILLS", "5"))
+KILLS = int(os.environ.get("WHEREISH_KILLS", "3" if EFFORT == "test" else "5"))
 PATIENCE_S = 120.0 + 15.0 * KILLS
 REPORT = sys.stderr
 SECRET = {"WHEREISH_SECRET": "a secret that several servers share"}
@@ -298,6 +299,7 @@ def test_another_secret_is_refused_at_the_start(postgres: Postgres, tmp_path: Pa
         )
 
 
+@pytest.mark.thorough
 def test_deleting_at_one_server_stops_the_solve_at_another(
     postgres: Postgres, tmp_path: Path
 ) -> None:

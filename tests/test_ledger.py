@@ -16,6 +16,7 @@ import pytest
 
 import strategies as some
 import whereish as wh
+from effort import ONE_OF
 from test_sampler import fits
 from whereish.device import Ledger
 
@@ -53,7 +54,7 @@ def test_every_period_draws_from_the_mechanism(tmp_path: Path) -> None:
 def test_random_histories_never_go_over_budget(tmp_path: Path) -> None:
     """The first report that would go over is refused, and none before, in every history."""
     rng = np.random.default_rng(0)
-    histories = int(os.environ.get("WHEREISH_HISTORIES", "300"))
+    histories = int(os.environ.get("WHEREISH_HISTORIES", 300 // ONE_OF))
     for number in range(histories):
         budget, cost = float(rng.uniform(0.5, 6)), float(rng.uniform(0.1, 2))
         path = tmp_path / f"l{number}"

@@ -18,6 +18,7 @@ from shapely.geometry import shape
 from typer.testing import CliRunner
 
 import whereish as wh
+from effort import ONE_OF
 from osm_files import EAST, NORTH, SEA_SOUTH_OF, SOUTH, WEST, Extract, square, town
 from whereish.cli import app
 from whereish.errors import FormatError, InputError
@@ -237,7 +238,7 @@ def test_damaged_extracts_never_end_in_a_traceback(extract: Path, tmp_path: Path
     rng = random.Random(11)
     file = tmp_path / "damaged.osm.pbf"
     outcomes = {"read": 0, "refused": 0}
-    for _ in range(12):
+    for _ in range(36 // ONE_OF):
         damaged = bytearray(whole)
         for _ in range(rng.choice((1, 3, 30))):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)

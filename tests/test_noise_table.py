@@ -152,6 +152,7 @@ def test_the_loss_that_is_told_is_that_of_many_draws(epsilon: float, coarse: boo
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_many_points_have_the_loss_of_all_of_them() -> None:
     """The loss told was once that of noise around 400 clusters: 3 % too large."""
     rng = np.random.default_rng(2)

@@ -137,6 +137,7 @@ def test_it_builds_in_node(installed: Path) -> None:
 
 
 @needs_chromium
+@pytest.mark.thorough
 def test_it_builds_in_chromium_without_a_network(installed: Path, tmp_path: Path) -> None:
     """No request leaves the machine. Offline, a worker cannot be loaded: it builds in the page."""
     gpx = (installed / "a.gpx").read_text()

@@ -41,8 +41,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def seen(browser: Any, address: str) -> Iterator[Visit]:
-    context = browser.new_context(viewport={"width": 1000, "height": 720}, color_scheme="light")
+def seen(browsers: Any, address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    cases = getattr(request.node, "callspec", None)
+    webgl = cases is None or cases.params.get("webgl", True)
+    context = browsers(webgl).new_context(
+        viewport={"width": 1000, "height": 720}, color_scheme="light"
+    )
     made = Visit(context.new_page(), address)
     yield made
     made.check()

@@ -112,7 +112,7 @@ def test_what_a_report_of_a_mechanism_for_every_point_tells(visit: Visitor, pict
     places = wh.Places.from_latlon([[52.5, 13.3], [52.51, 13.33], [52.52, 13.36]])
     weights = np.array([0.5, 0.3, 0.2])
     made = wh.optimal_everywhere(places, weights, 1.0, vertices=64, method="lattice")
-    seen = visit(1440, 900).open()
+    seen = visit(1440, 900, webgl=False).open()
     seen.give("#file-input", ("mine.whereish", mechanism_bytes(made, (places, weights))))
     seen.wait_text("#who-more", "3 visited points")
     assert places.latlon is not None
@@ -138,7 +138,7 @@ def test_what_a_report_of_a_mechanism_for_every_point_tells(visit: Visitor, pict
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
 def test_results_are_above_the_fold(visit: Visitor, width: int, height: int) -> None:
     more = {"has_touch": True, "is_mobile": True} if width < 400 else {}
-    seen = visit(width, height, **more).open()
+    seen = visit(width, height, webgl=False, **more).open()
     for part in ("#figure-loss", "#figure-reach", "#figure-gap", ".guarantee"):
         box = seen.page.locator(part).bounding_box()
         assert box["width"] > 0, part
@@ -356,6 +356,7 @@ def test_what_is_too_large_waits_for_the_person(visit: Visitor) -> None:
     assert len(posts(seen)) == 1
 
 
+@pytest.mark.thorough
 def test_a_long_build_is_cancelled_on_the_device(visit: Visitor) -> None:
     seen = visit(webgl=False).open()
     seen.page.click("#own-open")

@@ -112,6 +112,7 @@ def commands(service: Served) -> list[str]:
     return [Path(f"/proc/{pid}/cmdline").read_text() for pid in service.workers()]
 
 
+@pytest.mark.thorough
 def test_a_solve_on_the_cluster_equals_a_local_one(nodes: Nodes, tmp_path: Path) -> None:
     with serving(tmp_path / "s", "--cluster", nodes.address) as service, service.client() as client:
         documents = [recipe(20, seed=1, keep_prior=True), large(110)]

@@ -14,6 +14,7 @@ from whereish.places import RoadPoints, Subdivision
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_more_vertices_lose_less_and_never_less_than_the_bound() -> None:
     losses, bounds = [], []
     for vertices in (len(NETWORK.nodes), 60, 240):
@@ -95,6 +96,7 @@ def test_the_bound_holds_for_reports_anywhere_on_the_streets() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_guarantee_for_all_points_costs_more_than_one_between_nodes() -> None:
     """Visits at nodes: the mechanism on streets is private between nodes too, so it loses more."""
     rng = np.random.default_rng(5)

@@ -78,6 +78,7 @@ def test_one_place_has_no_edges() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_thousand_places() -> None:
     places = wh.Places.from_xy(np.random.default_rng(0).uniform(0, 20, (1000, 2)))
     distances = wh.euclidean(places)

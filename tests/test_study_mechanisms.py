@@ -184,6 +184,7 @@ def test_the_words_of_an_error_of_a_constructor_are_not_kept(made: tuple[Path, A
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_stopped_study_continues(made: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, done = made
     before = (folder / "report.html").read_bytes()
@@ -226,6 +227,7 @@ def test_claims_fail_where_they_must(wrong: dict[str, Any], claim: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command_compares_all_and_a_mechanism_of_a_file(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text(

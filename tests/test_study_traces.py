@@ -540,6 +540,7 @@ SMALL = ("--users", 4, "--days", 3, "--per-person", 2, "--gaps", "60", "--jumps"
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command_writes_a_report_and_continues(tmp_path: Path) -> None:
     folder = tmp_path / "study"
     done = run("study", "traces", "-o", folder, *SMALL, "--json")

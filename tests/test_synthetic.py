@@ -95,6 +95,7 @@ def test_people_move_like_people() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_priors_are_as_skewed_as_real_ones() -> None:
     """GeoLife's medians on 50 shared places: 17 % at the likeliest, 55 % at five, 4.1 bits."""
     city = wh.SyntheticCity(users=60, seed=0)

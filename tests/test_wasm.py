@@ -411,6 +411,7 @@ def test_chromium_finds_the_loss_of_the_native_library(browser: Any) -> None:
 @pytest.mark.parametrize(
     ("isolated", "expected"), [(True, [True, "asked", 3600]), (False, [False, "AbortError", 0])]
 )
+@pytest.mark.thorough
 def test_an_aborted_solve_in_chromium(browser: Any, isolated: bool, expected: list[Any]) -> None:
     """With shared memory there is a mechanism; without it, the worker is terminated."""
     with site(isolated=isolated) as address:
