@@ -120,6 +120,7 @@ def parts() -> dict[str, str]:
         "endpoints": _endpoints(document),
         "recipe": _fields(document, "BuildSpec"),
         "job": _fields(document, "Job"),
+        "estimate": _fields(document, "Estimate"),
         "progress": _fields(document, "Progress"),
         "errors": _http_errors(),
         "job errors": _job_errors(),

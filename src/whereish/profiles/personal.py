@@ -316,7 +316,7 @@ def _count_one(traces: Traces | pl.DataFrame, regions: Regions, how: CountOption
         seen = visits.funnel
         reason = f": {seen.complaint()}" if seen.dropped or seen.broken else ""
         if seen.kept:
-            reason = " of the people asked for"
+            reason = " of the people asked for: leave them out if the traces name nobody"
         raise InputError(f"traces must hold at least one point that can be used, got none{reason}")
     return visits
 

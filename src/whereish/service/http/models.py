@@ -30,8 +30,8 @@ class JobState(StrEnum):
 class Estimate(_Document):
     """What the job is expected to need, in all."""
 
-    seconds: float
-    memory_gb: float
+    seconds: float = Field(description="Seconds of the solve on this machine.")
+    memory_gb: float = Field(description="GB of memory, at its most.")
 
 
 class Progress(_Document):
@@ -59,7 +59,7 @@ class Job(_Document):
     """A mechanism that is being built, or was."""
 
     id: str = Field(description="Needed for every other request about this job.")
-    state: JobState
+    state: JobState = Field(description="How far the job is.")
     created: datetime = Field(description="When the job was accepted, in UTC.")
     places: int = Field(description="Number of places.")
     outputs: int = Field(
@@ -70,7 +70,7 @@ class Job(_Document):
         "places", description="Between which points it holds: `places` or `everywhere`."
     )
     epsilon_per_km: float = Field(description="The privacy level.")
-    estimate: Estimate
+    estimate: Estimate = Field(description="What the job is expected to need, in all.")
     progress: Progress | None = Field(None, description="The state of the solve.")
     error: JobError | None = Field(None, description="Why the job failed or is parked.")
     note: str | None = Field(None, description="What the job waits for, if it waits.")
