@@ -27,8 +27,9 @@ demo: $(BASE) $(CORE)
 serve: $(READY) $(CORE) $(PAGE)
 	$(BIN)/whereish serve
 
+# Three processes for two cores: some tests wait for a browser or a server.
 test: check core $(PAGE) system
-	WHEREISH_EFFORT=test $(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not thorough"
+	WHEREISH_EFFORT=test $(BIN)/python -m pytest -n 3 --dist loadgroup -q -m "not thorough"
 
 # All tests with all generated examples and all hostile pages: at night, and before a release.
 thorough: check core $(PAGE) system

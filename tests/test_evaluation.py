@@ -102,6 +102,7 @@ def test_everything_is_written_and_the_page_needs_nothing_else(finished: Path) -
             assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
 
 
+@pytest.mark.thorough
 def test_numbers_on_the_page_are_those_of_the_rows(finished: Path) -> None:
     page = re.sub(r"base64,[^\"]*", "", (finished / "report.html").read_text())
     rows = rows_of(finished, "figure-3")
@@ -115,6 +116,7 @@ def test_numbers_on_the_page_are_those_of_the_rows(finished: Path) -> None:
         assert f">{stated}<" in page
 
 
+@pytest.mark.thorough
 def test_every_row_says_what_made_it(finished: Path) -> None:
     for name in ROWS:
         for row in rows_of(finished, name):
@@ -130,6 +132,7 @@ def test_every_row_says_what_made_it(finished: Path) -> None:
     assert told["command"] == row["command"]
 
 
+@pytest.mark.thorough
 def test_the_papers_claims_hold_on_made_up_people(finished: Path) -> None:
     told = json.loads((finished / "run.json").read_text())["claims"]
     assert len(told) == 11
@@ -189,6 +192,7 @@ def test_exact_is_never_above_a_spanner_and_never_below_its_bound(people: Any) -
             assert r["lower_bound_km"] <= exact[r["user"]]["quality_loss_km"] * (1 + 1e-6)
 
 
+@pytest.mark.thorough
 def test_many_reports_give_more_away(finished: Path) -> None:
     rows = rows_of(finished, "repeated-reports")
     median = {

@@ -125,6 +125,7 @@ def test_an_alarm_learns_one_position(chromium: Browser) -> None:
     assert "when there are 24 hours" in words
 
 
+@pytest.mark.thorough
 def test_an_alarm_builds_when_enough_was_learned(
     chromium: Browser, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

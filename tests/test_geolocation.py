@@ -296,17 +296,21 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str]]
     wh.save_mechanism(folder / "k.whereish", wh.exponential(PLACES, 2.0))
     wh.save_mechanism(folder / "lattice.whereish", small_lattice(2.0, plane=PLACES.plane))
     with site(files=folder) as address, chromium() as browser:
-        yield browser, address
+        context = browser.new_context(permissions=["geolocation"], geolocation=TRUE)
+        yield context.new_page(), address
 
 
 @pytest.fixture
-def page(world: tuple[Any, str]) -> Iterator[Any]:
-    browser, address = world
-    context = browser.new_context(permissions=["geolocation"], geolocation=TRUE)
-    page = context.new_page()
+def page(world: tuple[Any, str]) -> Any:
+    """Return a new document with an empty storage. The tab is used again: a new one costs more."""
+    page, address = world
+    for opened in page.context.pages:
+        if opened != page:
+            opened.close()
+    page.goto(f"{address}other")
+    page.evaluate("localStorage.clear(); sessionStorage.clear();")
     page.goto(address)
-    yield page
-    context.close()
+    return page
 
 
 def tells(seen: str) -> bool:

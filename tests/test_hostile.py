@@ -18,6 +18,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from effort import sample
 from serving import PATIENCE_S, Served, recipe, serving
 
 pytestmark = pytest.mark.heavy
@@ -95,7 +96,7 @@ def test_two_hundred_bodies_are_answered_quickly_and_in_words(service: Served) -
     assert len(sent) > 200
     slow, silent = [], []
     with service.client() as client:
-        for name, body in sent:
+        for name, body in sample(sent):
             before = service.cpu_seconds()
             told = client.post("/v1/mechanisms", content=body, headers=HEADERS)
             took = service.cpu_seconds() - before

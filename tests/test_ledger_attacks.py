@@ -356,7 +356,14 @@ print(kills)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need a POSIX system")
-@pytest.mark.parametrize("what", ["make", "upgrade", "spend", "reset"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "spend",
+        "reset",
+        *(pytest.param(it, marks=pytest.mark.thorough) for it in ("make", "upgrade")),
+    ],
+)
 def test_a_kill_at_any_line_neither_refunds_nor_locks_out(in_memory: Path, what: str) -> None:
     start = in_memory / "start"
     start.mkdir()

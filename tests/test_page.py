@@ -1079,6 +1079,7 @@ def test_tiles_that_do_not_come_are_told_of(visit: Visitor) -> None:
     assert seen.text("#credit") == "© Them"
 
 
+@pytest.mark.thorough
 def test_a_key_is_asked_for(visit: Visitor) -> None:
     seen = visit(webgl=False)
     seen.expected.append("status of 401")
