@@ -31,6 +31,7 @@ ROW = {
     b'"geometry":{"type":"Point","coordinates":[2.35,48.85]}},\n',
     "google": b'{"latitudeE7":488500000,"longitudeE7":23500000,'
     b'"timestamp":"2024-05-01T12:30:00Z"},\n',
+    "owntracks": b'2024-05-01T12:30:00Z\t*\t{"_type":"location","lat":48.85,"lon":2.35}\n',
 }
 HEAD = {
     "csv": b"user,time,lat,lon\n",
@@ -42,6 +43,7 @@ HEAD = {
 NAME = {
     "csv": "a.csv.gz", "t-drive": "a.txt.gz", "geolife": "000/Trajectory/a.plt.gz",
     "gpx": "a.gpx.gz", "geojson": "a.geojson.gz", "google": "Records.json.gz",
+    "owntracks": "a.rec.gz",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""GPX, GeoJSON and Google's histories: streamed, by their own clocks, whatever their form."""
+"""GPX, GeoJSON, OwnTracks, Google's histories: streamed, by their own clocks, in all forms."""
 
 from __future__ import annotations
 
@@ -123,6 +123,20 @@ def ios_path() -> Any:
     ]
 
 
+def rec() -> str:
+    """Return what OwnTracks' Recorder stores; every second location says its time only outside."""
+    lines = []
+    for i, (t, (lat, lon)) in enumerate(zip(MOMENTS, SPOTS, strict=True)):
+        fix = {"tst": int(t.timestamp())} if i % 2 else {}
+        # The Recorder received it later than the phone knew it.
+        outside = t + timedelta(minutes=i % 2)
+        said = {"_type": "location", "lat": lat, "lon": lon, "acc": 12, **fix}
+        lines.append(f"{outside:%Y-%m-%dT%H:%M:%SZ}\t*                 \t{json.dumps(said)}\n")
+        other = {"_type": "waypoint", "lat": 1.0, "lon": 2.0, "tst": int(t.timestamp())}
+        lines.append(f"{t:%Y-%m-%dT%H:%M:%SZ}\twaypoint          \t{json.dumps(other)}\n")
+    return "".join(lines)
+
+
 FORMS: dict[str, tuple[str, str, Any]] = {
     "gpx": ("me.gpx", "gpx", gpx()),
     "points": ("me.geojson", "geojson", points_geojson()),
@@ -132,6 +146,8 @@ FORMS: dict[str, tuple[str, str, Any]] = {
     "old records": ("me.json", "google", records(True)),
     "android": ("me.json", "google", android_path()),
     "ios": ("me.json", "google", ios_path()),
+    "rec": ("me.rec", "owntracks", rec()),
+    "rec without an ending": ("me", "owntracks", rec()),
 }
 
 
@@ -262,6 +278,11 @@ DIRT: dict[str, tuple[str, str, int, int]] = {
         19,
         1,
     ),
+    "rec that ends in a location": ("a.rec", rec().rpartition(', "acc": 12')[0], 19, 1),
+    "rec with letters": ("a.rec", rec().replace('"lat": 48.86,', '"lat": "north",'), 19, 1),
+    "rec with other JSON": ("a.rec", rec() + "2024-03-31T01:00:00Z\t*\t[1]\n", 20, 1),
+    "rec with lines of nothing": ("a.rec", rec() + "\n\r\nx\n\t\t\n\t\t{\n", 20, 3),
+    "rec that is another's": ("a.rec", gpx(), 0, gpx().count("\n")),
 }
 
 
@@ -284,11 +305,14 @@ def test_dirt_is_counted_and_the_rest_is_read(tmp_path: Path, what: str) -> None
             list(open_traces(tmp_path / name, strict=True).batches())
 
 
-def test_a_folder_of_tracks_is_one_person_a_folder_or_whoever_is_named(tmp_path: Path) -> None:
-    for name in ("ann/1.gpx", "ann/old/2.gpx", "bob/1.gpx", "cy.gpx"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(gpx())
-    (tmp_path / ".hidden.gpx").write_text(gpx())
+@pytest.mark.parametrize("kind", ["gpx", "rec"])
+def test_a_folder_of_tracks_is_one_person_a_folder_or_whoever_is_named(
+    tmp_path: Path, kind: str
+) -> None:
+    for name in ("ann/1", "ann/old/2", "bob/1", "cy", ".hidden"):
+        file = tmp_path / f"{name}.{kind}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(gpx() if kind == "gpx" else rec())
     found = pl.concat(open_traces(tmp_path).batches())
     assert dict(found["user"].value_counts().iter_rows()) == {"ann": 40, "bob": 20, "cy": 20}
     assert set(pl.concat(open_traces(tmp_path, person="me").batches())["user"]) == {"me"}
@@ -399,6 +423,10 @@ HUGE = "1" + "0" * 400
         ("a.gpx", '<?xml version="1.0" encoding="xyzzy"?>' + gpx().split("\n", 1)[1], 0),
         ("a.geojson", "\n".join(json.dumps(line_geojson("times")) for _ in range(3)), 60),
         ("a.geojson", json.dumps(line_geojson("times")) + " rubbish", 20),
+        ("a.rec", rec() + "2024-03-31T01:00:00Z\t*\t" + "[" * 10**6, 20),
+        ("a.rec", rec() + rec().split("\n")[0].replace("{", '{"x": "' + "x" * 2**22 + '", '), 20),
+        ("a.rec", '2024-03-31T01:00:00Z\t*\t{"_type": "location", "lat": HUGE, "lon": 1}', 0),
+        ("a.rec", 'x\t*\t{"_type": "location", "tst": "\\ud800", "lat": 1, "lon": NaN}', 0),
     ],
 )  # fmt: skip
 def test_what_is_strange_ends_no_run(tmp_path: Path, name: str, content: str, rows: int) -> None:

@@ -319,6 +319,7 @@ TRACES = {
     '"timestamp": "2024-05-01T10:00:00Z"}]}',
     "a.geojson": '{"type": "FeatureCollection", "features": [{"type": "Feature", "properties": '
     '{"time": "2024-05-01T10:00:00Z"}, "geometry": {"type": "Point", "coordinates": [2, 48]}}]}',
+    "a.rec": '2024-05-01T10:00:00Z\t*\t{"_type": "location", "lat": 48.85, "lon": 2.35}\n',
     "taxi/1.txt": "1,2008-02-02 15:36:08,116.51172,39.92123\n",
     "geolife/000/Trajectory/a.plt": "Geolife trajectory\n\n\n\n\n\n39.9,116.3,0,492,39744.2,"
     "2008-10-23,05:53:05\n",

@@ -10,6 +10,7 @@ from whereish.traces.readers.geojson import GeoJson
 from whereish.traces.readers.geolife import GeoLife
 from whereish.traces.readers.google import Google
 from whereish.traces.readers.gpx import Gpx
+from whereish.traces.readers.owntracks import OwnTracks
 from whereish.traces.readers.parquet import Parquet
 from whereish.traces.readers.reader import Options, Reader
 from whereish.traces.readers.snap import Snap
@@ -28,4 +29,4 @@ def register(*readers: Reader) -> None:
     READERS.update({reader.name: reader for reader in readers})
 
 
-register(GeoLife(), Google(), Gpx(), GeoJson(), Parquet(), TDrive(), Snap(), Csv())
+register(GeoLife(), Google(), Gpx(), GeoJson(), OwnTracks(), Parquet(), TDrive(), Snap(), Csv())
