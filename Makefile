@@ -173,6 +173,7 @@ $(BASE): pyproject.toml $(filter-out requirements/docs.txt,$(wildcard requiremen
 	touch $@
 
 $(READY): $(BASE)
+	@echo "Installing the packages of the tests: some minutes, once."
 	$(PIP) --require-hashes -r requirements/dev.txt
 	# The page is built with npm, and the JavaScript client is tested in node: PyPI has both.
 	command -v node >/dev/null 2>&1 || $(PIP) --require-hashes -r requirements/node.txt

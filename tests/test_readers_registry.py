@@ -85,4 +85,6 @@ def test_the_documentation_lists_every_format() -> None:
         textwrap.fill(f"- `{reader.name}`: {reader.words}", 100, subsequent_indent="  ")
         for reader in READERS.values()
     ]
-    assert "\n".join(lines) in page
+    for line in lines:
+        assert line in page, f"docs/traces.md must have this entry:\n{line}"
+    assert "\n".join(lines) in page, "docs/traces.md must have the formats in the registry's order"

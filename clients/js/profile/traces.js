@@ -127,7 +127,8 @@ async function readCsv(file, points, told) {
         const isProfile = columns.includes("prior");
         if (!isProfile && (at.lat < 0 || at.lon < 0)) {
           throw new TraceError("a table must have columns lat and lon (and time, or prior) in " +
-            `its first row; got ${Math.min(columns.length, 99)} columns with other names`);
+            `its first row; got ${Math.min(columns.length, 99)} columns with other names. ` +
+            "The command whereish profile reads more formats");
         }
         if (isProfile) at = null;
         continue;

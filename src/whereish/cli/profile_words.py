@@ -55,7 +55,7 @@ class Reading(ExitStack):
         dropped = {words: getattr(funnel, name) for name, words in _DROPPED.items()}
         if any(dropped.values()):
             parts = [f"{count:,} {words}" for words, count in dropped.items() if count]
-            say(f"Dropped {funnel.dropped:,} rows: {', '.join(parts)}.")
+            say(f"Dropped {_number(funnel.dropped, 'row')}: {', '.join(parts)}.")
             for file, line, why in funnel.where:
                 say(f"  {file}, line {line}: {why}")
         for file, reason in funnel.broken[:_FILES_SHOWN]:

@@ -239,8 +239,8 @@ def open_traces(
     Parameters
     ----------
     path
-        A file or a folder: of GeoLife (or its ``Data``) or T-Drive, of CSV or Parquet tables, GPX,
-        GeoJSON, or a Google location history; see `READERS` and docs/traces.md. All but Parquet
+        A file or a folder of one of the formats in `READERS` (GPX, CSV, GeoLife's ``Data``, a
+        Google location history, ...); docs/traces.md describes each. All but Parquet
         may be compressed by gzip. Tables without a column of times are points: each row counts
         once.
     kind

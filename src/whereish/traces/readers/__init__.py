@@ -1,8 +1,8 @@
 """The formats of traces that can be read: one file for each, and this registry.
 
 To add a format, write a subclass of `Reader` in a file of this folder and add it to the call of
-`register` below. `open_traces`, ``whereish profile --kind``, the messages and the documentation
-follow.
+`register` below. `open_traces`, ``whereish profile --kind`` and the messages follow. CONTRIBUTING
+says which tests and pages have a line for each format.
 """
 
 from whereish.traces.readers.delimited import Csv
