@@ -100,6 +100,7 @@ def test_exposure_has_every_attack(
         assert [one.rank for one in found] == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_mechanisms_for_every_point_are_exposed(people: pl.DataFrame) -> None:
     points = wh.Places.from_latlon(np.unique(people.select("lat", "lon").to_numpy()[::400], axis=0))
     weights = np.full(len(points), 1 / len(points))

@@ -188,6 +188,7 @@ def honest(seed: int) -> tuple[wh.Places, Any, float, Any, Any, wh.Proof]:
     return places, prior, epsilon, loss, metric, built.proof
 
 
+@pytest.mark.slow
 def test_an_honest_bound_is_never_above_exact_arithmetic() -> None:
     """Against Fractions and an exponential of the test's own, of the doubles as they are.
 

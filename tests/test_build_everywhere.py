@@ -115,6 +115,7 @@ def test_two_commands_or_one_from_traces(tmp_path: Path) -> None:
     assert json.loads(measured.stdout)["points"] == 2
 
 
+@pytest.mark.slow
 def test_points_and_picture_are_kept_when_asked(profile: Path) -> None:
     _, facts, said = build(profile, "--everywhere", "--vertices", 64, "--keep-prior",
                            "--picture", profile.parent / "p.svg")  # fmt: skip

@@ -240,6 +240,7 @@ def test_places_without_cells_and_regions_of_any_shape(tmp_path: Path) -> None:
         wh.personal_profile(traces, on=plane)
 
 
+@pytest.mark.slow
 def test_night_on_the_places_of_the_day(tmp_path: Path) -> None:
     run("city", "-o", tmp_path / "city", "--users", 1, "--days", 10, "--every", 120)
     common = ("profile", tmp_path / "city", "--zone", "Europe/Paris", "--no-cache")

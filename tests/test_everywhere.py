@@ -288,6 +288,7 @@ def test_draws_have_the_probabilities_they_should(monkeypatch: pytest.MonkeyPatc
         assert chi_square(STEEP, point, 1_000_000) < 30.7
 
 
+@pytest.mark.slow
 def test_a_biased_corner_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choose corners with probabilities rounded to 1 / 8: the chi-square test must see it."""
     from whereish.release import corners

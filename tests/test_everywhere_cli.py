@@ -132,6 +132,7 @@ def test_plot(files: dict[str, Path], tmp_path: Path, name: str, kind: str) -> N
     assert ("holds no points" in done.stderr) == (name == "blind")
 
 
+@pytest.mark.slow
 def test_a_line_can_be_drawn(tmp_path: Path) -> None:
     made = wh.optimal_everywhere(
         [[0, 0], [1, 0], [3, 0]], [0.5, 0.3, 0.2], 1.0, vertices=9, method="lattice"

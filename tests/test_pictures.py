@@ -59,6 +59,7 @@ def check(file: Path, figures: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.slow
 def test_a_profile_and_its_spanner(
     tmp_path: Path, drawn: list[Any], shape: tuple[int, int, float]
 ) -> None:

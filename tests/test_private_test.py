@@ -97,6 +97,7 @@ def test_the_test_for_all_points_is_private_and_close_to_laplace(
     assert far_away[NEAR] < 1e-6
 
 
+@pytest.mark.slow
 def test_a_piece_of_the_lattice_passes_a_check_that_shares_no_code() -> None:
     test = lattice_test(1.0, 2.0)
     xs = test.lattice.xs

@@ -97,6 +97,7 @@ def test_a_second_run_reads_nothing_and_forget_deletes_what_was_kept(
     assert not list(cache.iterdir())
 
 
+@pytest.mark.slow
 def test_a_group_on_the_same_places_and_on_its_own(tmp_path: Path) -> None:
     made, _ = fine("city", "-o", tmp_path / "city", "--users", 8, "--days", 30, "--every", 60)
     area = ",".join(str(side) for side in made["area"])
@@ -254,6 +255,7 @@ def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
     assert left <= {"t.parquet", "cache"}
 
 
+@pytest.mark.slow
 def test_a_group_in_a_period_says_who_is_left(tmp_path: Path) -> None:
     made, _ = fine("city", "-o", tmp_path / "city", "--users", 12, "--days", 30, "--every", 60)
     area = ",".join(str(side) for side in made["area"])

@@ -47,6 +47,7 @@ def test_a_tree_and_a_table_of_the_same_people_are_the_same(tmp_path: Path) -> N
             assert (one.priors[user][period] == two.priors[user][period]).all()
 
 
+@pytest.mark.slow
 def test_a_file_is_a_trace_where_files_are(tmp_path: Path) -> None:
     tree = wh.open_traces(CITY.write_geolife(tmp_path / "tree"))
     visits = count_visits(tree, wh.SquareCells.over(*CITY.area), CITY.zone)
