@@ -76,6 +76,7 @@ def test_pauses_at_the_same_point_are_filled_and_others_are_not() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", wh.attacks.policy_names())
+@pytest.mark.thorough
 def test_exposure_has_every_attack(
     policy: str, people: pl.DataFrame, mechanism: wh.Mechanism
 ) -> None:

@@ -119,10 +119,12 @@ def complaints(folder: Path, source: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_the_types_compile_and_allow_what_is_documented(folder: Path) -> None:
     assert complaints(folder, USE) == ""
 
 
+@pytest.mark.thorough
 def test_the_types_refuse_what_the_client_refuses(folder: Path) -> None:
     said = complaints(folder, REFUSED)
     lines = REFUSED.splitlines()

@@ -140,6 +140,7 @@ def test_a_full_disk_keeps_nothing_that_is_deleted(small_disk: Path) -> None:
 
 
 @pytest.mark.parametrize("ended", ["killed", "stopped"])
+@pytest.mark.thorough
 def test_a_server_starts_on_a_full_disk_and_deletes(small_disk: Path, ended: str) -> None:
     """With the reserve that the server before it kept."""
     folder = small_disk / "service"

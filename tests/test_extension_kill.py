@@ -117,6 +117,7 @@ def looked_at(chromium: Browser, address: str, first: Any, told: list[Any]) -> K
 
 
 @pytest.mark.parametrize("wait_ms", MOMENTS_MS)
+@pytest.mark.thorough
 def test_a_kill_refunds_nothing(killed: dict[int, Killed], wait_ms: int) -> None:
     """Kill -9 in the middle of a report: whatever the page has got was charged before."""
     found = killed[wait_ms]

@@ -206,6 +206,7 @@ def gpx(path: Path) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_traces_become_mechanisms_on_the_device(
     chromium: Browser, address: str, tmp_path: Path
 ) -> None:

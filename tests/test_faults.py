@@ -128,6 +128,7 @@ def check_file(service: Served, job: str, epsilon: float, file: Path) -> None:
     assert certificate["epsilon"] == epsilon
 
 
+@pytest.mark.thorough
 def test_nothing_is_lost_on_sqlite(tmp_path: Path) -> None:
     with serving(tmp_path / "service") as service:
         found = torment(service, KILLS, tmp_path, seed=1)

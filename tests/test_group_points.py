@@ -161,6 +161,7 @@ def test_a_group_keeps_points_only_if_asked_and_one_person_unless_refused(tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["table", "own places", "folder"])
+@pytest.mark.thorough
 def test_from_traces_to_mechanisms_for_every_point_in_two_commands(
     tmp_path: Path, form: str
 ) -> None:

@@ -156,6 +156,7 @@ def test_versions_agree() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_wheel_has_the_page_and_serves_it(tmp_path: Path) -> None:
     """What is installed is what was seen: the page, what it borrows, and the browser's client."""
     if not (SOURCE / "service" / "page" / "vendor" / "stamp").exists():

@@ -360,8 +360,7 @@ print(kills)
     "what",
     [
         "spend",
-        "reset",
-        *(pytest.param(it, marks=pytest.mark.thorough) for it in ("make", "upgrade")),
+        *(pytest.param(it, marks=pytest.mark.thorough) for it in ("make", "upgrade", "reset")),
     ],
 )
 def test_a_kill_at_any_line_neither_refunds_nor_locks_out(in_memory: Path, what: str) -> None:

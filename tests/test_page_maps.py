@@ -64,6 +64,7 @@ def corner(seen: Visit) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("webgl", [False, True])
+@pytest.mark.thorough
 def test_the_map_of_the_service_is_shown_with_its_credit(seen: Visit, webgl: bool) -> None:
     if not webgl:
         seen.page.add_init_script(NO_WEBGL)

@@ -285,6 +285,7 @@ def test_the_level_moves_and_the_result_follows(visit: Visitor) -> None:
     assert posts(seen) == []
 
 
+@pytest.mark.thorough
 def test_offline_all_of_it_works(visit: Visitor, tmp_path: Path) -> None:
     """With no network after loading: the city and own traces are built, and Python agrees."""
     seen = visit(webgl=False).open()

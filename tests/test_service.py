@@ -360,6 +360,7 @@ def test_streams_are_limited(tmp_path: Path) -> None:
         wait_until(lambda: client.get(f"/v1/mechanisms/{again}/events").status_code == 200)
 
 
+@pytest.mark.thorough
 def test_places_and_memory_are_limited(tmp_path: Path) -> None:
     with serving(tmp_path, "--places", "30", "--memory", "0.005") as service:
         client = service.client()

@@ -107,6 +107,7 @@ def test_one_that_takes_too_long_is_ended() -> None:
     assert outcome.error["code"] == "time"
 
 
+@pytest.mark.thorough
 def test_one_that_takes_too_much_memory_is_ended() -> None:
     outcome = solve(recipe(130, solver="highs-ipm"), memory_gb=1e-3)
     if outcome.error is None:  # ended by the operating system: the server tries again, then parks
