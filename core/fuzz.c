@@ -290,6 +290,102 @@ static void try_spanner(void) {
         REQUIRE(paths[a] <= stretch * metric[a] * (1 + 1e-12));
 }
 
+/* Prices and columns: any numbers, indices of places. */
+static void try_prices(void) {
+    enum { ROOM = 60 };
+    const int n = 1 + below(MOST), outputs = 1 + below(MOST), capacity = below(ROOM);
+    double cost[MOST * MOST], prices[MOST], residual[MOST], uncovered[MOST], value[ROOM];
+    float decay[MOST * MOST];
+    int32_t output[ROOM], left[ROOM], right[ROOM];
+    for (int a = 0; a < outputs * n; a++) cost[a] = uniform();
+    for (int x = 0; x < n; x++) prices[x] = uniform(), residual[x] = 1.0;
+    for (int x = 0; x < n; x++)
+        for (int y = 0; y < n; y++) decay[x * n + y] = (float)exp(-uniform() * abs(x - y));
+    spoil(cost, (int64_t)outputs * n), spoil(prices, n);
+    if (one_in(8)) decay[below(n * n)] = (float)strange_number();
+    const int64_t flows = wi_cover(
+        outputs, n, cost, prices, decay, one_in(8) ? strange_number() : 0.01, below(6),
+        one_in(8) ? strange_number() : 1e-3, one_in(8) ? strange_number() : 1e-4, residual,
+        uncovered, capacity, output, left, right, value);
+    REQUIRE(flows >= -1);
+    for (int64_t a = 0; a < flows && a < capacity; a++) {
+        REQUIRE(output[a] >= 0 && output[a] < outputs);
+        REQUIRE(left[a] >= 0 && left[a] < n && right[a] >= 0 && right[a] < n);
+    }
+    const int m = 1 + below(MOST), neighbours = below(MOST), low = below(n);
+    double logs[MOST * MOST], exponent[MOST * MOST], share[MOST * MOST], relaxed[MOST * MOST];
+    int32_t other[MOST * MOST];
+    for (int a = 0; a < MOST * MOST; a++) {
+        logs[a] = one_in(20) ? strange_number() : -uniform();
+        exponent[a] = one_in(20) ? strange_number() : uniform(), share[a] = uniform();
+        other[a] = below(n);
+    }
+    wi_relax(low, low + below(n - low + 1), m, neighbours, logs, other, exponent, share, relaxed);
+}
+
+/* Rows of a proof: any finite numbers that are not negative, indices of places. */
+static void try_pruning(void) {
+    enum { ROWS = 3 * MOST };
+    const int n = 2 + below(MOST - 1), outputs = 1 + below(4);
+    int64_t first[5] = {0}, left[4 * ROWS], right[4 * ROWS];
+    double gain[4 * ROWS], y[4 * ROWS], spare[4 * MOST];
+    for (int z = 0; z < outputs; z++) first[z + 1] = first[z] + below(ROWS);
+    for (int64_t a = 0; a < first[outputs]; a++) {
+        right[a] = below(n), left[a] = (right[a] + 1 + below(n - 1)) % n;
+        gain[a] = uniform(), y[a] = one_in(8) ? 0.0 : uniform();
+        if (one_in(40)) gain[a] = ldexp(uniform(), -below(1070));
+        if (one_in(40)) y[a] = ldexp(uniform(), below(2000) - 1070);
+    }
+    for (int a = 0; a < outputs * n; a++) spare[a] = one_in(4) ? 0.0 : uniform();
+    const int low = below(outputs), high = low + below(outputs - low + 1);
+    REQUIRE(wi_cancel_cycles(low, high, n, first, left, right, gain, y) >= WI_OK);
+    wi_return_spare(low, high, n, spare, first, left, right, gain, y);
+    for (int64_t a = first[low]; a < first[high]; a++) REQUIRE(!(y[a] < 0));
+}
+
+/* The elastic metric on a small grid: positive masses and finite distances of a pass, of any size. */
+static void try_elastic(void) {
+    enum { SIDE = 5, CELLS = SIDE * SIDE, STEPS = 4 * CELLS, ROOM = 80 };
+    const int columns = 1 + below(SIDE), rows = 1 + below(SIDE), n = columns * rows;
+    double mass[CELLS], length[ROOM], lengths[2 * ROOM], least[CELLS], held[CELLS];
+    uint8_t fenced[CELLS], covered[CELLS] = {0};
+    int32_t right[STEPS], up[STEPS], first[CELLS], to[2 * ROOM], after[2 * ROOM], cells[CELLS];
+    int32_t begin[CELLS + 1], ends[2 * ROOM];
+    int32_t steps = 0;
+    for (int far = 1; far <= 2 * SIDE * SIDE; far++) /* the nearest first */
+        for (int u = -rows; u <= rows; u++)
+            for (int r = -columns; r <= columns; r++)
+                if (r * r + u * u == far && steps < STEPS) right[steps] = r, up[steps] = u, steps++;
+    for (int x = 0; x < n; x++) {
+        mass[x] = one_in(8) ? ldexp(0.5 + uniform() / 2, below(1900) - 950) : uniform() + 1e-9;
+        fenced[x] = one_in(8), first[x] = -1, cells[x] = x;
+    }
+    const double start = one_in(8) ? ldexp(uniform(), below(2000) - 1000) : uniform();
+    wi_elastic passes = {
+        columns, rows, mass, fenced, steps, right, up, start,
+        one_in(8) ? ldexp(uniform(), below(2000) - 1000) : start + uniform() * 3, uniform(), covered,
+        0, below(ROOM),
+        first, to, after, length,
+    };
+    const int count = 1 + below(n);
+    const int64_t done = wi_elastic_pass(&passes, count, cells);
+    REQUIRE(done >= -1 && done <= count);
+    REQUIRE(passes.edges >= 0 && passes.edges <= passes.capacity);
+    int32_t filled = 0;
+    for (int x = 0; x < n; x++) {
+        begin[x] = filled;
+        for (int32_t arc = first[x]; arc >= 0; arc = after[arc]) {
+            REQUIRE(arc < 2 * passes.edges && to[arc] >= 0 && to[arc] < n && filled < 2 * ROOM);
+            ends[filled] = to[arc], lengths[filled] = length[arc / 2], filled++;
+        }
+    }
+    begin[n] = filled;
+    const int status = wi_elastic_balls(
+        0, n, n, cells, mass, begin, ends, lengths, one_in(8) ? strange_number() : uniform() * 4,
+        one_in(8) ? strange_number() : uniform() * n, least, held);
+    REQUIRE(status >= WI_OK);
+}
+
 int main(int count, char **words) {
     if (count != 3) return fprintf(stderr, "usage: fuzz FIRST_SEED SECONDS\n"), 2;
     const double seconds = atof(words[2]);
@@ -305,6 +401,9 @@ int main(int count, char **words) {
         try_checks();
         try_spanner();
         try_cones();
+        try_prices();
+        try_pruning();
+        try_elastic();
         seed_now++, tried++;
     } while (difftime(time(NULL), begun) < seconds);
     return printf("%llu inputs, nothing found\n", (unsigned long long)tried), 0;
