@@ -467,9 +467,9 @@ def _answer_as_the_web_does(server: socket.socket) -> None:
 
 def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
     """Killed -9 in the middle, workers and all: no half file, and the rest is what is left."""
-    source = table(tmp_path, people(80, places=20))
+    source = table(tmp_path, people(120, places=30))
     out = tmp_path / "out"
-    for _ in range(2):
+    for _ in range(3):
         words = command(source, out, "--workers", "2")
         with halting(ADD, 25, *words, start_new_session=True) as running:
             running.wait()
@@ -477,10 +477,10 @@ def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
         for file in out.glob("*.whereish"):
             wh.load_mechanism(file)
     done = run(source, out, workers=2)
-    assert done.built + done.kept == 80
+    assert done.built + done.kept == 120
     assert done.kept > 0
-    assert len(counts(out)) == 80
-    assert run(source, out).kept == 80
+    assert len(counts(out)) == 120
+    assert run(source, out).kept == 120
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])

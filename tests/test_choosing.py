@@ -218,9 +218,10 @@ def test_the_command_takes_a_level_in_words_and_shows_its_row(who: Path) -> None
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--loss", "100m", "--adversary-error", "100m"), "give one target"),
-        (("--loss", "100m", "--ratio", "2", "--within", "1km"), "give one target"),
-        (("--ratio", "2"), "give --ratio and --within together"),
+        (("--loss", "100m", "--adversary-error", "100m"), "exactly one target"),
+        (("--loss", "100m", "--ratio", "2", "--within", "1km"), "exactly one target"),
+        (("--ratio", "2"), "exactly one target"),
+        (("--within", "650m"), "exactly one target"),
         (("--ratio", "2", "--within", "650"), "within must be a length with its unit"),
         (("--loss", "0.5"), "loss must be a length with its unit"),
         (("--loss", "900km"), "best constant report"),

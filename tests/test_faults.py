@@ -25,11 +25,10 @@ import httpx
 import pytest
 
 import whereish as wh
-from effort import EFFORT
 from serving import Served, recipe, serving, wait_for, wait_until
 
 pytestmark = pytest.mark.heavy
-KILLS = int(os.environ.get("WHEREISH_KILLS", "3" if EFFORT == "test" else "5"))
+KILLS = int(os.environ.get("WHEREISH_KILLS", "5"))
 PATIENCE_S = 120.0 + 15.0 * KILLS
 REPORT = sys.stderr
 SECRET = {"WHEREISH_SECRET": "a secret that several servers share"}

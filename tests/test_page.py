@@ -329,7 +329,7 @@ def test_the_certificate_and_a_file_that_draws_as_it_says(visit: Visitor, tmp_pa
     rare = expected < 10
     seen_in, wanted = (np.append(values[~rare], values[rare].sum()) for values in (drawn, expected))
     keep = wanted > 0
-    assert stats.chisquare(seen_in[keep], wanted[keep] * 200_000 / wanted.sum()).pvalue > 1e-9
+    assert stats.chisquare(seen_in[keep], wanted[keep] * 200_000 / wanted.sum()).pvalue > 1e-6
 
 
 def test_a_mechanism_is_opened_from_disk(visit: Visitor, tmp_path: Path) -> None:
@@ -774,13 +774,14 @@ def test_noise_is_built_where_it_is_the_better_one(
     seen.page.mouse.up()
     assert math.dist(seen.tip(), (x - 37, y + 11)) < 2
     check_noise_words(seen, mechanism)
-    seen.page.click("#draw-many")
-    said = seen.wait_text("#drawn", "100 reports")
+    for _ in range(4):
+        seen.page.click("#draw-many")
+    said = seen.wait_text("#drawn", "400 reports")
     found = re.search(r"on average ([\d.]+) (k?m) from the pin", said)
     assert found is not None
     away = noise_at_pin(seen, mechanism)
     mean = float(found[1]) / (1 if found[2] == "km" else 1000)
-    assert mean == pytest.approx(away.mean(), abs=8 * away.std() / 10 + 0.001)
+    assert mean == pytest.approx(away.mean(), abs=away.std() / 2 + 0.001)  # 10 deviations of 400
     assert [one.url for one in seen.asked[before:]] == []
     seen.page.screenshot(path=pictures / "noise-light.png")
     seen.page.click("#certificate-open")

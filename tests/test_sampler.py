@@ -18,10 +18,10 @@ from whereish.release import sampler as module
 
 PLACES = some.grid(10, 5)
 PRIOR = some.skewed(50)
-ALPHA = 1e-9  # so rarely may a right row fail
+ALPHA = 1e-6
 
 
-def fits(drawn: Any, counts: Any) -> bool:
+def fits(drawn: Any, counts: Any, alpha: float = ALPHA) -> bool:
     """Pearson's chi-square test of one row, rare outputs taken together."""
     expected = counts.astype(np.float64) / TOTAL * len(drawn)
     seen = np.bincount(drawn, minlength=len(counts)).astype(np.float64)
@@ -33,22 +33,25 @@ def fits(drawn: Any, counts: Any) -> bool:
         seen = np.r_[seen[~rare], seen[rare].sum()]
         if expected[-1] < 5:
             seen, expected = seen[:-1], expected[:-1]
-    return bool(((seen - expected) ** 2 / expected).sum() < chi2.isf(ALPHA, len(seen)))
+    return bool(((seen - expected) ** 2 / expected).sum() < chi2.isf(alpha, len(seen)))
 
 
 @pytest.mark.slow
-def test_fifty_rows_of_a_million_draws_fit_and_wrong_ones_do_not() -> None:
+def test_fifty_rows_of_draws_fit_and_wrong_ones_do_not() -> None:
+    """Fifty tests at 1e-9 each. More draws make up for that: a smaller error is still found."""
     mechanism = wh.planar_laplace(PLACES, 1.07)
-    counts = mechanism.counts
+    counts, alpha = mechanism.counts, 1e-9
     for x in range(50):
-        drawn = mechanism.sample(x, size=1_000_000).outputs
-        assert fits(drawn, counts[x]), x
+        size = 4_000_000 if x == 20 else 1_500_000
+        drawn = mechanism.sample(x, size=size).outputs
+        assert fits(drawn, counts[x], alpha), x
         if x == 20:
-            # The largest count 6 % higher: a million draws miss it once in 1e26 runs.
+            # The largest count 3 % higher: four million draws miss that once in 1e27 runs, by the
+            # non-central chi-square distribution; a million miss it once in 65.
             bent = counts[x].astype(np.float64)
-            bent[bent.argmax()] *= 1.06
-            assert not fits(drawn, bent / bent.sum() * TOTAL)
-            assert not fits(drawn, counts[21])
+            bent[bent.argmax()] *= 1.03
+            assert not fits(drawn, bent / bent.sum() * TOTAL, alpha)
+            assert not fits(drawn, counts[21], alpha)
 
 
 def test_a_draw_is_one_comparison_with_every_running_sum() -> None:
@@ -213,7 +216,7 @@ def on_a_lattice(reports: Any, candidate: Any) -> float:
 def test_last_digits_do_not_tell_the_true_point_from_another() -> None:
     """Mironov (CCS 2012): naive noise gives the true point away, and rounded noise does not."""
     one, other = np.array([[3.3, 4.7]]), np.array([[3.31, 4.69]])
-    count, rng = 200_000, np.random.default_rng(0)
+    count, rng = 500_000, np.random.default_rng(0)
 
     def naive(points: Any) -> Any:
         radius, angle = rng.gamma(2, size=count), rng.uniform(0, 2 * np.pi, count)
@@ -225,4 +228,4 @@ def test_last_digits_do_not_tell_the_true_point_from_another() -> None:
     assert on_a_lattice(naive(one), one) - on_a_lattice(naive(other), one) > 0.01
     for candidate, elsewhere in ((one, other), (other, one)):
         true, wrong = (on_a_lattice(ours(at), candidate) for at in (candidate, elsewhere))
-        assert abs(true - wrong) < 0.003  # 7 standard deviations
+        assert abs(true - wrong) < 0.002  # 7 standard deviations
