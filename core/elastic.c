@@ -123,7 +123,7 @@ static int grow(wi_elastic *e, search_t *s, int32_t cell) {
     for (;;) {
         const entry_t top = search_top(s);
         if (radius >= e->level && !(top.distance <= e->slack)) return 1;
-        if (!(top.distance <= radius)) {
+        if (top.cell < 0 || !(top.distance <= radius)) {
             const int32_t other = nearest_outside(e, s, cell, &step);
             if (other < 0) return 1; /* all cells are inside */
             if (e->edges >= e->capacity) return 0;

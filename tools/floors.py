@@ -13,9 +13,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from wheels import load
+
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "mpmath", "httpx", "pillow", "safetensors",
-         "ziglang==0.17.0")  # fmt: skip
+         load("core/build.py").ZIGLANG)  # fmt: skip
 # The pins are those of the other environment; pyproj warns of NumPy 2.1, and one test forbids that.
 NOT_HERE = (
     "test_supply.py::test_pins_cover_what_is_needed_and_agree",
@@ -44,7 +46,7 @@ def main() -> int:
         uv(*install, "-r", str(floors), *TOOLS)
         # Out of this tree, without its dependencies: they are there.
         variables = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "WHEREISH_EFFORT": "quick"}
-        # Old packages warn of what is new elsewhere: typer 0.15 of click 8.5. Failures count here.
+        # Old packages warn of what is new elsewhere. Failures count here.
         command = [str(python), "-m", "pytest", "-q", "-W", "default", "-m", MARKS, "tests"]
         command += [f"--deselect=tests/{name}" for name in NOT_HERE]
         return subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode  # noqa: S603

@@ -36,6 +36,7 @@ _PROFILE = {
     "RADIUS_KM": defaults.RADIUS_KM,
     "CELL_SIZES_M": defaults.CELL_SIZES_M,
     "COVERAGE": defaults.COVERAGE,
+    "FEW_POINTS": defaults.FEW_POINTS,
     "HEAVIEST_TILES": defaults.HEAVIEST_TILES,
     "EARTH_RADIUS_KM": defaults.EARTH_RADIUS_KM,
     "TILE_DEGREES": DegreeTiles().step,

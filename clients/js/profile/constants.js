@@ -4,6 +4,7 @@ export const PLACES = 50;
 export const RADIUS_KM = 25.0;
 export const CELL_SIZES_M = [100, 200, 400, 800, 1600];
 export const COVERAGE = 0.9;
+export const FEW_POINTS = 30;
 export const HEAVIEST_TILES = 2000;
 export const EARTH_RADIUS_KM = 6371.0;
 export const TILE_DEGREES = 0.01;

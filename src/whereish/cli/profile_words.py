@@ -11,11 +11,11 @@ from typing import Any
 import whereish as wh
 from whereish.cli.console import say, waiting
 from whereish.profiles import PersonalProfile, Step
+from whereish.profiles.defaults import FEW_POINTS
 from whereish.units import km
 
 _FILES_SHOWN = 5
 _POOR = 0.8  # of the time covered: less is worth a hint
-_FEW = 30  # points: a prior of fewer says little about a person
 _DROPPED = {
     "unreadable": "without numbers or a time",
     "impossible": "with impossible coordinates",
@@ -80,7 +80,7 @@ def say_person(made: PersonalProfile, on_places: bool) -> dict[str, Any]:
         say(f"{made.points:,} points (the same region in the same hour counts once) in "
             f"{_number(made.hours, 'hour')} of {_number(made.days, 'day')}.")  # fmt: skip
         what = "the recorded time was spent"
-    if made.points < _FEW:
+    if made.points < FEW_POINTS:
         say("These are few points: the prior is not yet that of a person's days.")
     if on_places:
         say(f"{len(where)} places of the profile given: {made.at_places:.0%} of {what} there. "

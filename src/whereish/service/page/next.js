@@ -2,21 +2,15 @@
 
 import { SERVICE } from "./state.js";
 
-// Pages of the documentation, which a page without a server has beside it.
-const GUIDES = {
-  "In the browser extension:": "../extension/",
-  "In your app or site:": "../client/",
-  "On the command line:": "../cli/",
-};
-
-function item(title, text, command = null) {
+/** `page` of the documentation is linked where that is beside this page: there is no server then. */
+function item(title, text, page = null, command = null) {
   const made = document.createElement("li");
   const head = document.createElement("b");
   head.textContent = title;
   made.append(head, ` ${text}`);
-  if (!SERVICE && GUIDES[title]) {
+  if (page && !SERVICE) {
     const guide = document.createElement("a");
-    guide.href = GUIDES[title];
+    guide.href = `../${page}/`;
     guide.textContent = "How to get it";
     made.append(" ", guide);
   }
@@ -37,17 +31,17 @@ export function whatNext(name, mechanism) {
   const list = document.createElement("ul");
   list.append(
     item("In the browser extension:", "open its options, press “Import a .whereish file”, and choose it. " +
-      "Sites that ask for your location then get reports."),
+      "Sites that ask for your location then get reports.", "extension"),
     item("On a phone:", "copy the file to it by cable or over your own network. Open this page " +
       "there, press “Open a file”, then “Use where I am now” and “Draw one report”, and pass on " +
       "that report. Other apps on the phone still get the true location."),
     item("In your app or site:", "read it with the JavaScript client, and hand on what the " +
-      "Reporter returns. The digest pins the file.",
+      "Reporter returns. The digest pins the file.", "client",
     "const mechanism = await readMechanism(bytes,\n" +
       `  { sha256: "${mechanism.digest}" });\n` +
       "new Reporter(mechanism, storage, { newPlaces: 3 })"),
     item("On the command line:", "the first command checks the file, the second one asks for a " +
-      "position and prints a report.",
+      "position and prints a report.", "cli",
     `whereish audit ${file}\nwhereish report ${file} --ledger mine.ledger --new-places 3`),
   );
   const last = document.createElement("p");

@@ -3,11 +3,8 @@
 
 import { $ } from "./state.js";
 import { isMapFile } from "./tiles.js";
-import { CELL_SIZES_M } from "./vendor/profile/constants.js";
+import { CELL_SIZES_M, FEW_POINTS } from "./vendor/profile/constants.js";
 import { count, digits, percent, some } from "./words.js";
-
-// Below this, the prior says little about a person.
-const FEW_POINTS = 30;
 
 /**
  * Add the event listeners of the dialog. `taken(profile)` gets the chosen profile, `opened(file)`
