@@ -34,10 +34,10 @@ def with_clarabel(task: Task) -> tuple[float, float]:
     from scipy import sparse
 
     from whereish.programs import least_loss
-    from whereish.solvers import _balanced, _row_scale
+    from whereish.solvers import _balanced
 
-    program = least_loss(task["prior"], task["loss"], task["edges"], task["exponents"])
-    program = _balanced(program, _row_scale(program))
+    whole = least_loss(task["prior"], task["loss"], task["edges"], task["exponents"])
+    program, _ = _balanced(whole)
     equal, n = program.equal, program.variables
     rows = sparse.vstack([program.matrix[equal], -program.matrix[~equal], -sparse.eye(n)])
     right = np.concatenate([program.right[equal], -program.right[~equal], np.zeros(n)])

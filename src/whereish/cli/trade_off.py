@@ -36,12 +36,8 @@ def trade_off(
     adversary_error: str | None = opt.option(
         None, "So far off must the best guess be on average.", _TARGET, "LENGTH"
     ),
-    ratio: float | None = opt.option(
-        None, "In words: reports at most this many times likelier", _TARGET
-    ),
-    within: str | None = opt.option(
-        None, "between two places this far apart, like 650m.", _TARGET, "LENGTH"
-    ),
+    ratio: float | None = opt.RATIO,
+    within: str | None = opt.WITHIN,
     epsilons: str | None = opt.option(None, "Levels per km, like 0.5,1.07,2.", _LEVELS, "LIST"),
     points: int = opt.option(20, "So many levels, if they are not given.", _LEVELS),
     dilation: float = opt.DILATION,
@@ -107,22 +103,12 @@ def trade_off(
 def _target(
     loss: str | None, adversary_error: str | None, ratio: float | None, within: str | None
 ) -> dict[str, Any]:
-    """Return the one target, as `epsilon_for` takes it; empty without one."""
-    if (ratio is None) != (within is None):
-        raise InputError("give --ratio and --within together, like --ratio 2 --within 650m")
-    targets: list[dict[str, Any]] = []
-    if loss is not None:
-        targets.append({"loss": length_km(loss, "loss")})
-    if adversary_error is not None:
-        targets.append({"adversary_error": length_km(adversary_error, "adversary-error")})
-    if within is not None:
-        targets.append({"ratio": ratio, "within": length_km(within, "within")})
-    if len(targets) > 1:
-        raise InputError(
-            "give one target: --loss, --adversary-error, or --ratio with --within; "
-            f"{len(targets)} were given"
-        )
-    return targets[0] if targets else {}
+    """Return what was given, as `epsilon_for` takes it. It accepts one target."""
+    lengths = {"loss": loss, "adversary_error": adversary_error, "within": within}
+    given: dict[str, Any] = {
+        name: length_km(text, name) for name, text in lengths.items() if text is not None
+    }
+    return given if ratio is None else {"ratio": ratio, **given}
 
 
 def _levels(text: str) -> list[float]:

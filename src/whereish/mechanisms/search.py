@@ -29,7 +29,7 @@ from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.plan import plan
 from whereish.mechanisms.repairing import repair_and_check
 from whereish.places import Array, Places, as_epsilon
-from whereish.programs import LARGEST_EXPONENT, Spanner, check_dilation, least_loss, spanner_of
+from whereish.programs import Spanner, check_dilation, least_loss, privacy_multipliers, spanner_of
 from whereish.release import prune
 from whereish.solvers import (
     Program,
@@ -192,23 +192,11 @@ def _answers(task: Task, solver: str, form: str | None, constraints: int) -> Ite
             matrix = solution.values.reshape(m, n).T
             fields = {"solver": solution.solver, "form": solution.form}
             if not dilated:
-                rows = (solution.multipliers, spanner.edges, exponents)
-                proof = _proof_of_rows(setting.level, m, *rows)
+                rows = privacy_multipliers(solution.multipliers, m, spanner.edges, exponents)
+                proof = Proof(setting.level, *rows)
             elif proof is None and solver == "auto":
                 proof = _proof(task.structured(setting.level, BOUND_TOLERANCE), setting.level)
             yield _Answer(matrix, fields, proof, solution.objective if dilated else None)
-
-
-def _proof_of_rows(
-    level: float, m: int, multipliers: Array, edges: NDArray[np.int64], exponents: Array
-) -> Proof:
-    """Return the multipliers of the rows of `least_loss` as a proof. Rounding may make some < 0."""
-    y = multipliers[: 2 * len(edges) * m].reshape(m, 2, len(edges))
-    y = y * np.exp(np.minimum(exponents, LARGEST_EXPONENT) / 2)
-    output, direction, edge = np.nonzero(y > 0)
-    left, right = edges[edge, direction], edges[edge, 1 - direction]
-    whole = [part.astype(np.int32) for part in (output, left, right)]
-    return Proof(level, whole[0], whole[1], whole[2], y[output, direction, edge])
 
 
 def _proof(found: Structured, level: float) -> Proof:

@@ -2,16 +2,15 @@
 
 from whereish.programs.linear import LinearProgram, dual
 from whereish.programs.private import (
-    LARGEST_EXPONENT,
     Size,
     least_loss,
     least_loss_size,
     most_privacy,
+    privacy_multipliers,
 )
 from whereish.programs.spanner import Spanner, check_dilation, greedy_spanner, spanner_of
 
 __all__ = [
-    "LARGEST_EXPONENT",
     "LinearProgram",
     "Size",
     "Spanner",
@@ -21,5 +20,6 @@ __all__ = [
     "least_loss",
     "least_loss_size",
     "most_privacy",
+    "privacy_multipliers",
     "spanner_of",
 ]

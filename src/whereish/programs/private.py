@@ -69,7 +69,7 @@ def least_loss(
     from scipy.sparse import block_diag, coo_array, eye_array, hstack, vstack
 
     n, m = loss.shape
-    half = np.exp(np.minimum(exponents, LARGEST_EXPONENT) / 2)
+    half = _half(exponents)
     one, other = edges[:, 0], edges[:, 1]
     greater, smaller = np.r_[other, one], np.r_[one, other]
     rows = np.arange(len(greater))
@@ -91,6 +91,38 @@ def least_loss(
         equal=equal,
         free=np.zeros(size.variables, dtype=bool),
     )
+
+
+def privacy_multipliers(
+    multipliers: Array, m: int, edges: NDArray[np.int64], exponents: Array
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Array]:
+    """Return the positive multipliers of the privacy rows of `least_loss`, row by row.
+
+    As multipliers of k(right, z) >= exp(-exponent) k(left, z), which is the row of the program
+    without its scale.
+
+    Parameters
+    ----------
+    multipliers
+        Of all rows of the program. A solver may return some that are slightly negative.
+    m
+        Number of outputs.
+
+    Returns
+    -------
+    tuple of arrays
+        Output z, left place, right place, multiplier.
+    """
+    y = multipliers[: 2 * len(edges) * m].reshape(m, 2, len(edges)) * _half(exponents)
+    output, direction, edge = np.nonzero(y > 0)
+    left, right = edges[edge, direction], edges[edge, 1 - direction]
+    one, two, three = (part.astype(np.int32) for part in (output, left, right))
+    return one, two, three, y[output, direction, edge]
+
+
+def _half(exponents: Array) -> Array:
+    """Return exp(exponent / 2), by which each privacy row is divided."""
+    return np.exp(np.minimum(exponents, LARGEST_EXPONENT) / 2)
 
 
 def most_privacy(prior: Array, loss: Array, adversary: Array, largest_loss: float) -> LinearProgram:

@@ -152,8 +152,7 @@ def attempts(
 def _solve(program: LinearProgram, solver: str, form: str, time_limit_s: float | None) -> Solution:
     family, method = solver.split("-", 1)
     start = time.perf_counter()
-    scale = _row_scale(program)
-    balanced = _balanced(program, scale)
+    balanced, scale = _balanced(program)
     stated = balanced if form == "primal" else dual(balanced)
     both = _FAMILIES[family](stated, method, time_limit_s)
     answer, multipliers = both if form == "primal" else both[::-1]
@@ -169,14 +168,8 @@ def _solve(program: LinearProgram, solver: str, form: str, time_limit_s: float |
     )
 
 
-def _row_scale(program: LinearProgram) -> Array:
-    """Return what each row is multiplied by, so that its largest coefficient is 1."""
-    largest = np.abs(program.matrix).max(axis=1).toarray().ravel()
-    return 1 / np.where(largest > 0, largest, 1.0)
-
-
-def _balanced(program: LinearProgram, scale: Array) -> LinearProgram:
-    """Multiply every row by its scale.
+def _balanced(program: LinearProgram) -> tuple[LinearProgram, Array]:
+    """Divide every row by its largest coefficient; return what rows were multiplied by as well.
 
     Solvers stop at an absolute tolerance per row. A privacy row with coefficients exp(+-20) asks
     for eight digits more than they have; they then call wrong answers optimal. Measured at
@@ -184,8 +177,11 @@ def _balanced(program: LinearProgram, scale: Array) -> LinearProgram:
     """
     from scipy.sparse import diags_array
 
-    return replace(
+    largest = np.abs(program.matrix).max(axis=1).toarray().ravel()
+    scale = 1 / np.where(largest > 0, largest, 1.0)
+    balanced = replace(
         program,
         matrix=(diags_array(scale) @ program.matrix).tocsr(),
         right=program.right * scale,
     )
+    return balanced, scale
