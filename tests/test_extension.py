@@ -8,7 +8,7 @@ a page would have got the position; the last shows what page.js alone stops.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ IN_VAIN = {
     "a module worker", "a shared worker", "a frame of another site without leave",
     "a script in data:", "an old position",
 }  # fmt: skip
+# With the extension these get no report.
+NO_ANSWER = IN_VAIN | ROUND_PAGE_JS
 # Every kind of page is tried with the extension. Of one attack with many functions of JavaScript,
 # and of the controls, a sample is tried, unless all effort is asked for.
 LIKE_EACH_OTHER = sorted([*thefts.TAMPERED, *thefts.SETTERS])
@@ -82,10 +84,29 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def visited(
-    open_browser: Browser, address: str, names: list[str], limits: str = "6000"
+    open_browser: Browser,
+    address: str,
+    names: list[str],
+    limits: str = "6000,0",
+    got: Callable[[list[str]], bool] = reports,
 ) -> dict[str, list[str] | None]:
-    pages = {name: f"{address}files/case{NAMES.index(name)}.html#{limits}" for name in names}
-    return open_browser.visit_all(pages)
+    """Return what these pages see, on two visits if a page does not get its answer on the first.
+
+    Pages wait some hundred milliseconds for a frame or a script, which a busy machine can miss. On
+    the second visit all their waits are ten times as long. What either visit sees counts.
+    """
+
+    def visit(these: list[str], patience: int, at_once: int) -> dict[str, list[str] | None]:
+        end = f"#{limits},{patience}"
+        pages = {name: f"{address}files/case{NAMES.index(name)}.html{end}" for name in these}
+        return open_browser.visit_all(pages, at_once)
+
+    found = visit(names, 1, 3)
+    late = [name for name in names if name not in NO_ANSWER and not got(found[name] or [])]
+    for name, seen in visit(late, 10, 1).items() if late else ():
+        if seen is not None:
+            found[name] = [*(found[name] or []), *seen]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +132,7 @@ def protected(extension: Path, address: str) -> tuple[dict[str, Any], dict[str, 
 def without(address: str) -> dict[str, Any]:
     with browser(None) as found:
         # A second native watch gets no answer at all: a page ends when it has the latitude.
-        return visited(found, address, CONTROLS, f"3000,{TRUE['latitude'] * 1e10:.0f}")
+        return visited(found, address, CONTROLS, f"3000,{TRUE['latitude'] * 1e10:.0f}", reaches)
 
 
 @pytest.fixture(scope="module")
@@ -155,4 +176,4 @@ def test_the_scripts_alone_stop_it_too(with_page_js_only: dict[str, Any], name: 
 
 def test_pages_get_reports_instead(with_extension: dict[str, Any]) -> None:
     none = {name for name in TRIED if not reports(with_extension[name])}
-    assert none - {"an old position"} == (IN_VAIN - {"an old position"}) | ROUND_PAGE_JS
+    assert none - {"an old position"} == NO_ANSWER - {"an old position"}

@@ -17,9 +17,10 @@ HELPERS = """
 const { apply, ownKeys, getPrototypeOf } = Reflect;
 const log = console.log.bind(console), stringify = JSON.stringify, wait = setTimeout.bind(window);
 const P = Promise, text = String, describe = Object.getOwnPropertyDescriptor, isNumber = Number.isFinite;
-const [LIMIT = 6000, GOAL = 0] = location.hash.slice(1).split(",").map(Number); // ms for an answer
-// GOAL is the true latitude times 1e10, for a browser without the extension: a page that has it ends.
-const later = (ms) => new P((done) => wait(done, ms));
+// LIMIT is the milliseconds for an answer, and all waits are PATIENCE times as long. GOAL is the true
+// latitude times 1e10, for a browser without the extension: a page that has it ends.
+const [LIMIT = 6000, GOAL = 0, PATIENCE = 1] = location.hash.slice(1).split(",").map(Number);
+const later = (ms) => new P((done) => wait(done, ms * PATIENCE));
 const seen = { __proto__: null };
 let left = 0, quiet = false;
 const walk = (value, deep) => {
@@ -40,7 +41,7 @@ const walk = (value, deep) => {
 };
 const note = (value) => { if (quiet) return; quiet = true; left = 2500; try { walk(value, 4); } catch {} quiet = false; };
 const ask = (method, self = navigator.geolocation, options = undefined, limit = LIMIT) => new P((done) => {
-  wait(() => done(null), limit);
+  wait(() => done(null), limit * PATIENCE);
   const hear = (found) => { note(found); done(found); };
   try { apply(method, self, options === undefined ? [hear, hear] : [hear, hear, options]); } catch (wrong) { note(wrong.message); done(null); }
 });
@@ -56,7 +57,7 @@ const frame = (attributes = {}) => {
 };
 const body = () => document.body ?? document.documentElement.appendChild(document.createElement("body"));
 const heard = (limit = 3000) => new P((done) => {
-  wait(done, limit);
+  wait(done, limit * PATIENCE);
   addEventListener("message", ({ data }) => { if (data && data.stolen) { note(data); done(); } });
 });
 const INSIDE = "<script>TELLING</" + "script>";
