@@ -15,11 +15,11 @@ typedef struct {
 
 typedef struct {
     double dual;
-    int32_t row;
-} ranked_t;
+    int32_t row, i, j;
+} candidate_t;
 
 static int by_dual(const void *a, const void *b) {
-    const ranked_t *x = a, *y = b;
+    const candidate_t *x = a, *y = b;
     if (x->dual != y->dual) return x->dual < y->dual ? 1 : -1;
     return x->row < y->row ? -1 : x->row > y->row;
 }
@@ -29,28 +29,58 @@ static int root_of(int32_t *above, int x) {
     return x;
 }
 
-/* A maximum spanning forest of the rows, by their duals. Return the number of its edges. */
-static int spanning_forest(const block_t *s, const ranked_t *ranked, int32_t *above, int32_t *head,
-                           int32_t *after, tree_edge_t *edges) {
-    int found = 0;
-    for (int x = 0; x < s->n; x++) above[x] = x, head[x] = -1;
-    for (int64_t a = 0; a < s->count; a++) {
-        const row_t *row = s->rows + ranked[a].row;
-        int one = root_of(above, row->i), other = root_of(above, row->j);
-        if (one != other) {
-            above[one] = other;
-            edges[found] = (tree_edge_t){{row->i, row->j}, {ranked[a].row, -1}, row->decay};
-            after[2 * found] = head[row->i], head[row->i] = 2 * found;
-            after[2 * found + 1] = head[row->j], head[row->j] = 2 * found + 1;
-            found++;
-            continue;
+/* A maximum spanning forest of the rows, by their duals: every tree takes the best row that leaves
+ * it, until none does (Boruvka 1926). Equal duals are ordered by their rows, so there is one such
+ * forest. `left` are all rows, and is overwritten; `tree` and `best` have room for n. Return the
+ * number of rows in `forest`, which `by_dual` orders. */
+static int spanning_forest(const block_t *s, candidate_t *left, int32_t *above, int32_t *tree,
+                           int32_t *best, candidate_t *forest) {
+    int n = s->n, found = 0, before = -1;
+    int64_t count = s->count;
+    for (int x = 0; x < n; x++) above[x] = x;
+    while (found > before) {
+        int64_t kept = 0;
+        before = found;
+        for (int x = 0; x < n; x++) tree[x] = root_of(above, x), best[x] = -1;
+        for (int64_t a = 0; a < count; a++) { /* in the order of rows: of equal ones the first */
+            candidate_t row = left[a];
+            int one = tree[row.i], other = tree[row.j];
+            if (one == other) continue;
+            if (best[one] < 0 || row.dual > left[best[one]].dual) best[one] = (int32_t)kept;
+            if (best[other] < 0 || row.dual > left[best[other]].dual) best[other] = (int32_t)kept;
+            left[kept++] = row;
         }
-        for (int32_t h = head[row->i]; h >= 0; h = after[h]) { /* the other direction of an edge? */
-            tree_edge_t *edge = edges + h / 2;
-            if (edge->end[0] == row->j && edge->end[1] == row->i) edge->row[1] = ranked[a].row;
+        count = kept;
+        for (int x = 0; x < n; x++) {
+            if (best[x] < 0) continue;
+            candidate_t row = left[best[x]];
+            int one = root_of(above, row.i), other = root_of(above, row.j);
+            if (one == other) continue; /* the other tree took the same row */
+            above[one] = other;
+            forest[found++] = row;
         }
     }
+    qsort(forest, (size_t)found, sizeof(candidate_t), by_dual);
     return found;
+}
+
+/* The rows of a forest as edges, with the rows of the other direction. head[x] is the first end of
+ * an edge at x, 2 edge or 2 edge + 1, and after[end] the next one. */
+static void link_forest(const block_t *s, const candidate_t *forest, int count, int32_t *head,
+                        int32_t *after, tree_edge_t *edges) {
+    for (int x = 0; x < s->n; x++) head[x] = -1;
+    for (int a = 0; a < count; a++) {
+        const candidate_t *row = forest + a;
+        edges[a] = (tree_edge_t){{row->i, row->j}, {row->row, -1}, s->rows[row->row].decay};
+        after[2 * a] = head[row->i], head[row->i] = 2 * a;
+        after[2 * a + 1] = head[row->j], head[row->j] = 2 * a + 1;
+    }
+    for (int64_t r = 0; r < s->count; r++)
+        for (int32_t h = head[s->rows[r].i]; h >= 0; h = after[h]) {
+            tree_edge_t *edge = edges + h / 2;
+            if (edge->end[0] == s->rows[r].j && edge->end[1] == s->rows[r].i)
+                edge->row[1] = (int32_t)r;
+        }
 }
 
 /* Send gains from the leaves to the roots: what is left over is sent on, what is missing is taken
@@ -96,18 +126,20 @@ static double shortage(const double *reduced, const double *aim, int n) {
 static void use_forest(const block_t *s, const double *aim, const double *cost, double *reduced,
                        double *multiplier) {
     int n = s->n;
-    ranked_t *ranked = NEW(ranked_t, s->count);
+    candidate_t *left = NEW(candidate_t, s->count), *forest = NEW(candidate_t, n);
     int32_t *whole = NEW(int32_t, 6 * (int64_t)n); /* above, head, after (2), degree, queue */
     tree_edge_t *edges = NEW(tree_edge_t, n);
     double *flow = NEW(double, s->count), *gain = NEW(double, 2 * (int64_t)n);
     uint8_t *is_root = NEW(uint8_t, n);
-    if (!ranked || !whole || !edges || !flow || !gain || !is_root) goto end;
+    if (!left || !forest || !whole || !edges || !flow || !gain || !is_root) goto end;
     int32_t *above = whole, *head = whole + n, *after = whole + 2 * n, *degree = whole + 4 * n;
     double *found = gain + n;
-    for (int64_t r = 0; r < s->count; r++) /* not a number: as if it were 0 */
-        ranked[r] = (ranked_t){s->rows[r].dual > 0.0 ? s->rows[r].dual : 0.0, (int32_t)r};
-    qsort(ranked, (size_t)s->count, sizeof(ranked_t), by_dual);
-    spanning_forest(s, ranked, above, head, after, edges);
+    for (int64_t r = 0; r < s->count; r++) { /* not a number: as if it were 0 */
+        const row_t *row = s->rows + r;
+        left[r] = (candidate_t){row->dual > 0.0 ? row->dual : 0.0, (int32_t)r, row->i, row->j};
+    }
+    int rows = spanning_forest(s, left, above, head, degree, forest);
+    link_forest(s, forest, rows, head, after, edges);
     for (int a = n - 1; a >= 0; a--) { /* the root of a tree is its input nearest to the output */
         int root = root_of(above, s->farthest[a]);
         if (!(is_root[root] & 2)) is_root[root] |= 2, is_root[s->farthest[a]] |= 1;
@@ -125,5 +157,5 @@ static void use_forest(const block_t *s, const double *aim, const double *cost, 
         memcpy(multiplier, flow, sizeof(double) * (size_t)s->count);
     }
 end:
-    free(ranked), free(whole), free(edges), free(flow), free(gain), free(is_root);
+    free(left), free(forest), free(whole), free(edges), free(flow), free(gain), free(is_root);
 }
