@@ -58,15 +58,19 @@ def problem_of(where: wh.Places, prior: Floats, epsilon: float) -> Problem:
     return Problem(prior, metric, epsilon, metric)
 
 
-def proved(problem: Problem, clusters: int, regions: int = 1) -> tuple[float, list[wh.Proof]]:
+def coarse_of(problem: Problem, clusters: int) -> Any:
     parts = (problem.prior, problem.loss, problem.epsilon, problem.metric)
-    found = coarse.solve_coarse(*parts, regions, clusters, Deadline())
-    if not found:
+    return coarse.solve_coarse(*parts, clusters)
+
+
+def proved(problem: Problem, clusters: int) -> tuple[float, list[wh.Proof]]:
+    found = coarse_of(problem, clusters)
+    if found is None:
         return 0.0, []
     decay = problem.decay()
-    prices = price_bound.improved(problem, price_bound.first_prices(found), decay, None)
+    prices = price_bound.improved(problem, found.prices, decay, None)
     proofs = list(price_bound.proofs(problem, prices, decay))
-    return streamed_bound(proofs, *parts[:2], problem.metric), proofs
+    return streamed_bound(proofs, problem.prior, problem.loss, problem.metric), proofs
 
 
 @examples(60)
@@ -76,7 +80,7 @@ def test_the_bound_is_at_most_the_optimum(
 ) -> None:
     where, prior = profile
     problem = problem_of(where, prior, epsilon)
-    bound, proofs = proved(problem, data.draw(st.integers(2, 9)), data.draw(st.integers(1, 2)))
+    bound, proofs = proved(problem, data.draw(st.integers(2, 9)))
     least = optimum(prior, problem.loss, epsilon, problem.metric)
     assert bound <= least + 1e-9 * problem.loss.max()
     exact = slow_bound(proofs, problem)
@@ -107,16 +111,14 @@ def test_fewer_clusters_still_give_most_of_it() -> None:
     problem = problem_of(where, prior, 1.07)
     least = wh.optimal(where, prior, 1.07, tolerance=1e-4).build.lower_bound_km
     assert least is not None
-    for clusters, regions in ((36, 1), (36, 2)):
-        bound, _ = proved(problem, clusters, regions)
-        assert 0.8 * least <= bound <= least * (1 + 2e-4)
+    bound, _ = proved(problem, 36)
+    assert 0.8 * least <= bound <= least * (1 + 2e-4)
 
 
 def test_raised_prices_are_covered_and_prove_more() -> None:
     where, prior = some.grid(9, 8), some.skewed(72, 3)
     problem = problem_of(where, prior, 3.0)
-    parts = (problem.prior, problem.loss, problem.epsilon, problem.metric)
-    (whole,) = coarse.solve_coarse(*parts, 1, 12, Deadline())
+    whole = coarse_of(problem, 12)
     decay = problem.decay()
     least = wh.optimal(where, prior, 3.0, tolerance=1e-4).build.lower_bound_km
     assert least is not None
@@ -133,8 +135,7 @@ def test_raised_prices_are_covered_and_prove_more() -> None:
 def test_less_effort_proves_less_and_never_too_much(effort: price_bound.Effort) -> None:
     where, prior = some.grid(9, 8), some.skewed(72, 3)
     problem = problem_of(where, prior, 1.07)
-    parts = (problem.prior, problem.loss, problem.epsilon, problem.metric)
-    (whole,) = coarse.solve_coarse(*parts, 1, 36, Deadline())
+    whole = coarse_of(problem, 36)
     decay = problem.decay()
     prices = price_bound.improved(problem, whole.prices, decay, effort=effort)
     rows = price_bound.proofs(problem, prices, decay, effort, Deadline(0.0))
@@ -242,7 +243,7 @@ class TestLifted:
     def test_it_is_private_and_near_the_optimum(self, epsilon: float) -> None:
         where, prior = some.grid(9, 8), some.skewed(72, 3)
         metric = wh.euclidean(where)
-        (whole,) = coarse.solve_coarse(prior, metric, epsilon, metric, 1, 50, Deadline())
+        whole = coarse_of(problem_of(where, prior, epsilon), 50)
         matrix = lifted.lifted_matrix(prior, metric, epsilon, metric, whole)
         assert matrix is not None
         made = repair_and_check(matrix, where, where, epsilon, metric, wh.Build("lifted"))
@@ -294,7 +295,7 @@ class TestLarge:
 
     def test_how_far_uses_prices(self) -> None:
         built = wh.how_far(wh.exponential(self.where, 1.07), self.prior)
-        assert "coarser programs" in built.build.notes[-1]
+        assert "clusters of places" in built.build.notes[-1]
 
     def test_a_large_proof_is_not_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("whereish.mechanisms.large._KEPT_ROWS", 10)

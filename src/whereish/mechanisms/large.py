@@ -1,7 +1,7 @@
 """Mechanisms for sets of places that are too large for an exact solve, with a lower bound.
 
-Steps: coarser programs (`coarse`), a mechanism from them (`lifted`) or in closed form, whichever
-loses less, and a lower bound from their prices (`price_bound`). Each step is made smaller if there
+Steps: a coarser program (`coarse`), a mechanism from it (`lifted`) or in closed form, whichever
+loses less, and a lower bound from its prices (`price_bound`). Each step is made smaller if there
 is less time: fewer clusters, no mechanism from them, a less thorough proof.
 """
 
@@ -24,7 +24,6 @@ from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.price_bound import (
     EFFORTS,
     Problem,
-    first_prices,
     improved,
     pass_seconds,
     proofs,
@@ -38,20 +37,16 @@ from whereish.solvers.estimates import estimate_closed_form
 Progress = Callable[[int, int], object]
 
 _SIZES = (500, 400, 350, 300, 250, 200, 150, 100, 60)  # clusters of the program for all places
-_REGION_CLUSTERS = 150
 _WHOLE_SHARE = 0.3  # of the time, for the program of all places
 _COARSE_S = 0.5  # of the estimated time of a solve, which is for a smaller gap
 _CLUSTERING_S = 7e-8  # seconds to choose clusters, times the square of the number of places
 _LIFT_SHARE = 0.45  # of the time left, for a mechanism from its optimum
-_REGIONS_SHARE = 0.4  # of the time that the proof leaves, for those of regions
 _FORM_SHARE = 0.3  # of the time left, for a closed form that may lose less
 _FORM_S = 0.2  # of its estimated time, which is for a busy machine
 _SAFE = 1.25  # a pass may take this many times its estimate
-_MOST_REGIONS = 40
 _LARGEST_GAP = 0.1  # of a coarser program that is preferred to the smallest one
-# Regions are worth it if clusters are larger than this, in units of 1 / eps, on average.
-_COARSE_FROM = 0.04
-# Above this, the optimum of the clusters says little about a mechanism: a closed form loses less.
+# Above this, in units of 1 / eps, a closed form loses less than what the optimum of the clusters
+# gives.
 _TOO_COARSE = 1.0
 # A proof with more multipliers, or for more pairs of places and outputs, is not kept.
 _KEPT_ROWS, _KEPT_PAIRS = 5_000_000, 10_000_000
@@ -79,35 +74,21 @@ def whole_program(problem: Problem, seconds: float) -> tuple[Coarse | None, floa
     smallest = min(_SIZES)
     start = time.perf_counter()
     # There is no bound without it, and it is small.
-    first = solve_coarse(*_parts(problem), 1, smallest, Deadline())
+    first = solve_coarse(*_parts(problem), smallest)
     slow = max(1.0, (time.perf_counter() - start) / expected(smallest))
     clusters = next((c for c in _SIZES if slow * expected(c) <= deadline.left), smallest)
     if clusters > smallest and len(problem.prior) > smallest:
-        found = solve_coarse(*_parts(problem), 1, clusters, deadline)
+        found = solve_coarse(*_parts(problem), clusters, max(deadline.left, 0.0))
         # A solve that was ended early may have prices that are worse than coarse ones.
-        if found and (not first or found[0].gap < _LARGEST_GAP):
-            return found[0], slow
-    return (first[0] if first else None), slow
+        if found is not None and (first is None or found.gap < _LARGEST_GAP):
+            return found, slow
+    return first, slow
 
 
 def _coarseness(problem: Problem, whole: Coarse) -> float:
     """Return the expected distance of a place to the medoid of its cluster, in units of 1 / eps."""
     away = problem.metric[np.arange(len(problem.prior)), whole.medoids[whole.cluster]]
     return float(problem.epsilon * (problem.prior @ away))
-
-
-def region_programs(
-    problem: Problem, whole: Coarse, seconds: float, progress: Progress | None = None
-) -> list[Coarse]:
-    """Solve coarser programs for regions, if the clusters of the whole are large, and in time."""
-    n = len(problem.prior)
-    if _coarseness(problem, whole) < _COARSE_FROM:
-        return []
-    each = estimate(_REGION_CLUSTERS, _REGION_CLUSTERS, 0).seconds
-    regions = int(min(_MOST_REGIONS, n // _REGION_CLUSTERS, seconds / each))
-    if regions < 2:
-        return []
-    return solve_coarse(*_parts(problem), regions, _REGION_CLUSTERS, Deadline(seconds), progress)
 
 
 def _parts(problem: Problem) -> tuple[Array, Array, float, Array]:
@@ -121,7 +102,6 @@ class PriceBound:
     bound: float
     proof: Proof | None
     multipliers: int
-    programs: int
 
 
 def price_bound(
@@ -132,19 +112,13 @@ def price_bound(
     Where a thorough proof would be late, a less thorough one is made. The least thorough one is
     made at any rate: it takes a small part of the time of the mechanism itself.
     """
-    decay = problem.decay()
-    prices = first_prices([whole])
+    decay, prices = problem.decay(), whole.prices
     effort, pass_s, proof_s = EFFORTS[-1], 0.0, 0.0
     if not deadline.passed:
         for effort in EFFORTS:
             pass_s, proof_s = pass_seconds(problem, prices, decay, effort)
             if deadline.left > _SAFE * proof_s:
                 break
-    coarse = [whole]
-    spare = deadline.left - _SAFE * (2 * pass_s + proof_s)
-    if spare > 0:
-        coarse += region_programs(problem, whole, spare * _REGIONS_SHARE, progress)
-        prices = first_prices(coarse)
     if deadline.left > pass_s + proof_s or effort == EFFORTS[-1]:
         ready = deadline.earlier(_SAFE * proof_s)
         prices = improved(problem, prices, decay, progress, ready, effort)
@@ -172,7 +146,7 @@ def price_bound(
             np.concatenate([part.right for part in kept]),
             np.concatenate([part.value for part in kept]),
         )
-    return PriceBound(bound, proof, count, len(coarse))
+    return PriceBound(bound, proof, count)
 
 
 def with_bound(
@@ -187,7 +161,7 @@ def with_bound(
         notes = (*mechanism.build.notes, "there was no time for a lower bound")
         return mechanism.with_metadata(replace(mechanism.build, notes=notes))
     found = price_bound(problem, whole, deadline, progress)
-    note = f"the lower bound is from the prices of {found.programs} coarser programs"
+    note = f"the lower bound is from the prices of {len(whole.medoids)} clusters of places"
     if found.proof is None:
         note += f"; its proof of {found.multipliers:,} multipliers was checked and is not kept"
     loss = _loss(mechanism, problem)

@@ -1,8 +1,8 @@
 """A lower bound on the quality loss from prices, for more places than an exact solve allows.
 
 A price b(x) for each place bounds the loss by the sum of b, if for every output z some y >= 0 has
-A'y <= c_z - b, where c_z(x) = prior(x) d_Q(x, z): weak duality. The prices come from coarser
-programs. For each output, flows from places with c_z > b cover the places with c_z < b, at a loss
+A'y <= c_z - b, where c_z(x) = prior(x) d_Q(x, z): weak duality. The prices come from a coarser
+program. For each output, flows from places with c_z > b cover the places with c_z < b, at a loss
 exp(-eps d): a transport problem. What stays uncovered is taken off the prices. Then all prices are
 raised a little, and what is not covered now is taken off again: the sum grows, because what one
 place loses is less than what the others gain. The flows are the multipliers of the proof;
@@ -23,7 +23,6 @@ from whereish.compiled import address, library
 from whereish.deadline import Deadline
 from whereish.errors import SolveError
 from whereish.measures import Proof, streamed_bound
-from whereish.mechanisms.coarse import Coarse
 from whereish.parallel import cores
 from whereish.places import Array
 
@@ -81,14 +80,6 @@ class Problem:
         for x, row in enumerate(self.metric):
             decay[x] = np.exp(-self.epsilon * row)
         return decay
-
-
-def first_prices(coarse: list[Coarse]) -> Array:
-    """Return the prices of each place from the program that is finest for it."""
-    prices = coarse[0].prices.copy()
-    for one in coarse:
-        prices[one.region] = one.prices[one.region]
-    return prices
 
 
 def improved(
