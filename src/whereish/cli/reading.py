@@ -1,7 +1,11 @@
-"""Reading a profile for a command; who hands over traces is told what to run first."""
+"""Reading what a command is given: lists of numbers, and profiles.
+
+Who hands over traces instead of a profile is told what to run first.
+"""
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +16,23 @@ from whereish.errors import InputError
 from whereish.traces import cache_folder, hold
 
 _HEAD = 1 << 16
+
+
+def numbers(name: str, listed: str) -> tuple[float, ...]:
+    """Read numbers with commas between: each once, the smallest first.
+
+    Raises
+    ------
+    InputError
+        If a part is no finite number, or if there is none.
+    """
+    try:
+        found = sorted({float(part) for part in listed.split(",") if part.strip()})
+    except ValueError:
+        found = []
+    if not found or not all(map(math.isfinite, found)):
+        raise InputError(f"{name} must be numbers with commas between, got {listed!r:.40}")
+    return tuple(found)
 
 
 def read_who(path: Path, *, normalise: bool = False, user: str | None = None) -> wh.Profile:

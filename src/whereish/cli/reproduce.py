@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import time
 from dataclasses import replace
@@ -14,6 +13,7 @@ from whereish.cli.console import Facts, command, say, waiting
 from whereish.cli.options import AS_JSON, flag, option, output_option
 from whereish.cli.profile_options import cell_of
 from whereish.cli.profile_words import say_steps
+from whereish.cli.reading import numbers
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_number, as_whole
 from whereish.profiles import ALL_DAY, PERIODS, as_period
@@ -130,13 +130,13 @@ def _design(
         "dilation": _at_least_one("dilation", dilation),
     }  # fmt: skip
     if epsilons is not None:
-        given["epsilons"] = tuple(map(as_epsilon, _numbers("epsilons", epsilons)))
+        given["epsilons"] = tuple(map(as_epsilon, numbers("epsilons", epsilons)))
     if dilations is not None:
         given["dilations"] = _dilations("dilations", dilations)
     if table_dilations is not None:
         given["table_dilations"] = _dilations("table-dilations", table_dilations)
     if sizes is not None:
-        counts = _numbers("sizes", sizes)
+        counts = numbers("sizes", sizes)
         if any(size != int(size) or size < 2 for size in counts):
             raise InputError(f"sizes must be whole numbers, at least 2, got {sizes!r}")
         given["sizes"] = tuple(map(int, counts))
@@ -168,7 +168,7 @@ def _choice(
 
 
 def _dilations(name: str, text: str) -> tuple[float, ...]:
-    return tuple(_at_least_one(name, value) for value in _numbers(name, text))
+    return tuple(_at_least_one(name, value) for value in numbers(name, text))
 
 
 def _about(seconds: float) -> str:
@@ -176,17 +176,6 @@ def _about(seconds: float) -> str:
         if seconds >= 1.5 * size:
             return f"{seconds / size:.0f} {unit}"
     return "a minute" if seconds > 30 else "less than a minute"
-
-
-def _numbers(name: str, text: str) -> list[float]:
-    """Read numbers with commas between, and sort them."""
-    try:
-        found = sorted(float(part) for part in text.split(","))
-    except ValueError:
-        found = []
-    if not found or len(set(found)) < len(found) or not all(map(math.isfinite, found)):
-        raise InputError(f"{name} must be different numbers with commas between, got {text!r}")
-    return found
 
 
 def _periods(text: str) -> dict[str, tuple[int, int]]:

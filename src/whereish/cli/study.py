@@ -12,6 +12,7 @@ import typer
 import whereish as wh
 from whereish.cli.console import Facts, command, say, waiting
 from whereish.cli.options import AS_JSON, flag, option, output_option
+from whereish.cli.reading import numbers
 from whereish.cli.study_mechanisms import mechanisms
 from whereish.errors import InputError
 from whereish.places import as_number, as_whole
@@ -75,7 +76,7 @@ def traces(
     sizes = _sizes(given, quick, dataset)
     level = TraceDesign().budget if budget is None else as_number("budget", budget)
     design = TraceDesign(
-        budget=level, gaps_min=_numbers("gaps", gaps), jumps=_numbers("jumps", jumps),
+        budget=level, gaps_min=_any("gaps", gaps), jumps=_any("jumps", jumps),
         attacked=sizes["attacked"], seed=as_whole("seed", seed, 0),
     )  # fmt: skip
     equal = EqualDesign(people=sizes["people"], days=sizes["attack_days"])
@@ -124,14 +125,9 @@ def _sizes(given: dict[str, int | None], quick: bool, dataset: str) -> dict[str,
     return sizes
 
 
-def _numbers(name: str, listed: str) -> tuple[float, ...]:
+def _any(name: str, listed: str) -> tuple[float, ...]:
     """Read numbers with commas between; an empty text is no number."""
-    try:
-        return tuple(sorted({float(part) for part in listed.split(",") if part.strip()}))
-    except ValueError:
-        raise InputError(
-            f"{name} must be numbers with commas between, got {listed!r:.40}"
-        ) from None
+    return numbers(name, listed) if listed.strip(", ") else ()
 
 
 def _command(

@@ -11,6 +11,7 @@ from typing import Any
 import whereish as wh
 from whereish.cli.console import Facts, command, say, waiting
 from whereish.cli.options import AS_JSON, flag, option, output_option
+from whereish.cli.reading import numbers
 from whereish.errors import InputError
 from whereish.places import as_epsilon, as_whole
 from whereish.studies import (
@@ -119,13 +120,7 @@ def _load(
 
 
 def _levels(listed: str) -> tuple[float, ...]:
-    try:
-        levels = {float(part) for part in listed.split(",") if part.strip()}
-    except ValueError:
-        levels = set()
-    if not levels:
-        raise InputError(f"epsilons must be numbers with commas between, got {listed!r:.40}")
-    return tuple(sorted(as_epsilon(level) for level in levels))
+    return tuple(map(as_epsilon, numbers("epsilons", listed)))
 
 
 def _command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,8 @@ import whereish as wh
 from whereish.cli import options as opt
 from whereish.cli.console import Facts, command, console, say, waiting
 from whereish.cli.presentation import say_profile
-from whereish.cli.reading import read_who
+from whereish.cli.reading import numbers, read_who
 from whereish.cli.words import level_in_words
-from whereish.errors import InputError
 from whereish.files import check_writable
 from whereish.mechanisms import check_places
 from whereish.places import as_epsilon, as_whole
@@ -53,7 +53,7 @@ def trade_off(
     """
     target = _target(loss, adversary_error, ratio, within)
     as_whole("points", points, 2)
-    levels = None if epsilons is None else _levels(epsilons)
+    levels = None if epsilons is None else [*map(as_epsilon, numbers("epsilons", epsilons))]
     if output is not None:
         picture_kind(output)
         check_writable(output)
@@ -67,9 +67,14 @@ def trade_off(
                 who, dilation=dilation, **target,
                 progress=lambda count, level, got: bar(f"solve {count}: {level:.4g}, {km(got)}"),
             )  # fmt: skip
-        say(f"{chosen.words[0].upper()}{chosen.words[1:]}.")
+        if ratio != 2:  # else the next sentence says it
+            say(f"{chosen.words[0].upper()}{chosen.words[1:]}.")
         say(level_in_words(chosen.epsilon))
-        say(f"Next: whereish build {profile} --epsilon {chosen.epsilon:.6g} -o k.whereish")
+        level = f"--epsilon {chosen.epsilon:.6g}"
+        if ratio is not None:
+            level = f"--ratio {ratio:g} --within {quote(str(within))}"
+        more = " --normalise" if normalise else ""
+        say(f"Next: whereish build {quote(str(profile))} {level}{more} -o k.whereish")
     one_level = ratio is not None and output is None and levels is None
     if chosen is not None and one_level:
         levels = [chosen.epsilon]
@@ -109,14 +114,6 @@ def _target(
         name: length_km(text, name) for name, text in lengths.items() if text is not None
     }
     return given if ratio is None else {"ratio": ratio, **given}
-
-
-def _levels(text: str) -> list[float]:
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError("epsilons must be numbers with commas between them") from None
-    return [as_epsilon(one) for one in found]
 
 
 def _facts(chosen: wh.ChosenLevel | None) -> dict[str, Any] | None:
