@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +217,23 @@ def test_the_command_takes_a_level_in_words_and_shows_its_row(who: Path) -> None
     assert "best guess off" in done.stderr
 
 
+@pytest.mark.parametrize("target", [("--ratio", "3", "--within", "1 km"), ("--loss", "100m")])
+def test_the_command_that_it_proposes_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{i % 3},{i // 3},{i + 1}\n" for i in range(9))  # weights, not probabilities
+    Path("my places.csv").write_text("x_km,y_km,prior\n" + rows)
+    done = run("trade-off", "my places.csv", *target, "--normalise", "--json")
+    assert done.exit_code == 0, done.stderr
+    (line,) = re.findall(r"^Next: whereish (.*)$", done.stderr, re.MULTILINE)
+    built = run(*shlex.split(line))
+    assert built.exit_code == 0, built.stderr
+    chosen = json.loads(done.stdout)["chosen"]
+    mechanism, _ = wh.load_mechanism("k.whereish")
+    assert mechanism.epsilon == pytest.approx(chosen["epsilon"], rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -225,7 +244,7 @@ def test_the_command_takes_a_level_in_words_and_shows_its_row(who: Path) -> None
         (("--ratio", "2", "--within", "650"), "within must be a length with its unit"),
         (("--loss", "0.5"), "loss must be a length with its unit"),
         (("--loss", "900km"), "best constant report"),
-        (("--epsilons", "1,x"), "epsilons must be numbers"),
+        (("--epsilons", "1,x"), "epsilons must be different numbers"),
         (("-o", "curve.txt"), "must end in .png"),
     ],
 )

@@ -19,19 +19,21 @@ _HEAD = 1 << 16
 
 
 def numbers(name: str, listed: str) -> tuple[float, ...]:
-    """Read numbers with commas between: each once, the smallest first.
+    """Read different numbers with commas between, and sort them.
 
     Raises
     ------
     InputError
-        If a part is no finite number, or if there is none.
+        If a part is no finite number, if one comes twice, or if there is none.
     """
     try:
-        found = sorted({float(part) for part in listed.split(",") if part.strip()})
+        found = sorted(float(part) for part in listed.split(",") if part.strip())
     except ValueError:
         found = []
-    if not found or not all(map(math.isfinite, found)):
-        raise InputError(f"{name} must be numbers with commas between, got {listed!r:.40}")
+    if not found or len(set(found)) < len(found) or not all(map(math.isfinite, found)):
+        raise InputError(
+            f"{name} must be different numbers with commas between, got {listed!r:.40}"
+        )
     return tuple(found)
 
 
