@@ -188,6 +188,18 @@ def test_a_full_disk_is_named_when_nothing_helps(small_disk: Path) -> None:
         assert client.delete(f"/v1/mechanisms/{job}").status_code == 204
 
 
+def test_a_full_disk_can_be_read_after_a_write_that_failed(small_disk: Path) -> None:
+    """Also if no other connection is open."""
+    folder = small_disk / "service"
+    folder.mkdir(mode=0o700)
+    database, _ = jobs_of(folder)
+    fill(small_disk)
+    for _ in range(3):
+        with pytest.raises(DiskFullError), database.transaction() as run:
+            run("CREATE TABLE more AS SELECT zeroblob(1048576) AS bytes")
+        assert database.read("SELECT COUNT(*) FROM jobs") == [(0,)]
+
+
 def test_the_reserve_is_given_up_for_deleting_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

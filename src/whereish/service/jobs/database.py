@@ -107,9 +107,13 @@ class Database:
             except WhereishError:
                 self._idle.put(connection)  # it was rolled back
                 raise
-            except BaseException:
-                # Its state is unknown, and a new connection is cheap.
-                connection.close()
+            except BaseException as wrong:
+                if self.embedded and _is_full(wrong) and not connection.in_transaction:
+                    # Without any connection SQLite deletes the files of its write-ahead log, and
+                    # to make them again, even for reading, it needs space.
+                    self._idle.put(connection)
+                else:  # its state is unknown, and a new connection is cheap
+                    connection.close()
                 raise
             self._idle.put(connection)
         except self._errors as wrong:
@@ -203,7 +207,7 @@ class Database:
         return statement if self.embedded else statement.replace("?", "%s")
 
 
-def _is_full(wrong: Exception) -> bool:
+def _is_full(wrong: BaseException) -> bool:
     full = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
     return (
         getattr(wrong, "sqlite_errorcode", None) in full
