@@ -217,7 +217,9 @@ def test_the_command_takes_a_level_in_words_and_shows_its_row(who: Path) -> None
     assert "best guess off" in done.stderr
 
 
-@pytest.mark.parametrize("target", [("--ratio", "3", "--within", "1 km"), ("--loss", "100m")])
+@pytest.mark.parametrize(
+    "target", [("--ratio", "3", "--within", "1 km"), ("--loss", "100m", "--dilation", "1.3")]
+)
 def test_the_command_that_it_proposes_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: tuple[str, ...]
 ) -> None:
@@ -227,6 +229,7 @@ def test_the_command_that_it_proposes_works(
     done = run("trade-off", "my places.csv", *target, "--normalise", "--json")
     assert done.exit_code == 0, done.stderr
     (line,) = re.findall(r"^Next: whereish (.*)$", done.stderr, re.MULTILINE)
+    assert ("--dilation 1.3" in line) == ("--dilation" in target)
     built = run(*shlex.split(line))
     assert built.exit_code == 0, built.stderr
     chosen = json.loads(done.stdout)["chosen"]

@@ -76,8 +76,9 @@ def traces(
     sizes = _sizes(given, quick, dataset)
     level = TraceDesign().budget if budget is None else as_number("budget", budget)
     design = TraceDesign(
-        budget=level, gaps_min=_any("gaps", gaps), jumps=_any("jumps", jumps),
-        attacked=sizes["attacked"], seed=as_whole("seed", seed, 0),
+        budget=level, gaps_min=_numbers_or_none("gaps", gaps),
+        jumps=_numbers_or_none("jumps", jumps), attacked=sizes["attacked"],
+        seed=as_whole("seed", seed, 0),
     )  # fmt: skip
     equal = EqualDesign(people=sizes["people"], days=sizes["attack_days"])
     design.samplings()  # what cannot be sampled is said before anything is read
@@ -125,7 +126,7 @@ def _sizes(given: dict[str, int | None], quick: bool, dataset: str) -> dict[str,
     return sizes
 
 
-def _any(name: str, listed: str) -> tuple[float, ...]:
+def _numbers_or_none(name: str, listed: str) -> tuple[float, ...]:
     """Read numbers with commas between; an empty text is no number."""
     return numbers(name, listed) if listed.strip(", ") else ()
 

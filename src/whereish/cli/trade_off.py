@@ -17,6 +17,7 @@ from whereish.cli.presentation import say_profile
 from whereish.cli.reading import numbers, read_who
 from whereish.cli.words import level_in_words
 from whereish.files import check_writable
+from whereish.limits import DILATION
 from whereish.mechanisms import check_places
 from whereish.places import as_epsilon, as_whole
 from whereish.plotting import picture_kind, plot_trade_off
@@ -73,7 +74,8 @@ def trade_off(
         level = f"--epsilon {chosen.epsilon:.6g}"
         if ratio is not None:
             level = f"--ratio {ratio:g} --within {quote(str(within))}"
-        more = " --normalise" if normalise else ""
+        more = "" if dilation == DILATION else f" --dilation {dilation:g}"
+        more += " --normalise" if normalise else ""
         say(f"Next: whereish build {quote(str(profile))} {level}{more} -o k.whereish")
     one_level = ratio is not None and output is None and levels is None
     if chosen is not None and one_level:

@@ -97,7 +97,7 @@ def _parts(problem: Problem) -> tuple[Array, Array, float, Array]:
 
 @dataclass(frozen=True, eq=False)
 class PriceBound:
-    """A lower bound, its proof if that is small enough, and the numbers behind it."""
+    """A lower bound, its proof if that is small enough, and how many multipliers prove it."""
 
     bound: float
     proof: Proof | None
