@@ -48,6 +48,8 @@ typedef struct {
 
 typedef struct {
     int n, output, part;
+    const int32_t *place;    /* (n) the places of the block, or NULL for all: see local.c */
+    const pairs_t *pairs;
     const double *cost;      /* of the program, for this output */
     const int32_t *farthest; /* inputs from the farthest from the output to the nearest */
     /* The state between two steps. */
@@ -86,7 +88,8 @@ static block_t *block_new(int n, int output, const double *cost, const int32_t *
     block_t *s = NEW(block_t, 1);
     if (!s) return NULL;
     int64_t width = padded(n);
-    *s = (block_t){.n = n, .output = output, .cost = cost, .farthest = farthest, .outside = 1};
+    *s = (block_t){.n = n, .output = output, .cost = cost, .farthest = farthest, .pairs = pairs,
+                    .outside = 1};
     s->k = NEW(double, 3 * width);
     s->active = NEW(uint8_t, pairs->count);
     s->first = NEW(int, n);
@@ -94,6 +97,14 @@ static block_t *block_new(int n, int output, const double *cost, const int32_t *
     s->residual = s->k + width, s->reduced = s->k + 2 * width;
     return s;
 }
+
+/* Numbers of all places, for the places of the block; `room` is used if they are not the same. */
+INLINE const double *gathered(const block_t *s, const double *all, double *room) {
+    if (!s->place) return all;
+    for (int x = 0; x < s->n; x++) room[x] = all[s->place[x]];
+    return room;
+}
+INLINE int place_of(const block_t *s, int x) { return s->place ? s->place[x] : x; }
 
 /* Memory for a step: blocks that are only remembered have none. */
 static int block_scratch(block_t *s) {

@@ -65,6 +65,7 @@
 
 /* Parallel work. */
 #define PARTS 16          /* leaves of the tree of sums */
+#define LOCAL_PARTS 4     /* of a program with small supports: its sums are large */
 #define MANY_PARTS 64     /* from this many inputs on: */
 #define MANY_INPUTS 500
 #define WORTH_THREADS 2e4 /* multiplications for which threads are worth their start */

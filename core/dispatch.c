@@ -43,6 +43,13 @@ const char *wi_instruction_set(void) {
       (const wi_program *program, const double *prior, const wi_options *options,                  \
        wi_result **result),                                                                        \
       (program, prior, options, result))                                                           \
+    F(int32_t, wi_solve_local,                                                                     \
+      (int32_t n, int32_t m, int64_t edges, const int32_t *pairs, const double *exponents,         \
+       const int64_t *first, const int32_t *place, const double *cost, const double *reach,        \
+       const double *amount, const wi_options *options, double *column, double *prices,            \
+       wi_result **result),                                                                        \
+      (n, m, edges, pairs, exponents, first, place, cost, reach, amount, options, column, prices,  \
+       result))                                                                                    \
     F(void, wi_result_free, (wi_result * result), (result))                                        \
     F(int32_t, wi_leaves, (int32_t parts, int32_t members, int32_t member),                        \
       (parts, members, member))                                                                    \
@@ -87,11 +94,11 @@ const char *wi_instruction_set(void) {
       (low, high, n, spare, first, left, right, gain, y))                                          \
     F(int64_t, wi_cover,                                                                           \
       (int64_t outputs, int64_t n, const double *cost, const double *prices, const float *decay,   \
-       double least_decay, int32_t rounds, double tolerance, double cut, double *residual,         \
-       double *uncovered, int64_t capacity, int32_t *output, int32_t *left, int32_t *right,        \
-       double *value),                                                                             \
-      (outputs, n, cost, prices, decay, least_decay, rounds, tolerance, cut, residual, uncovered,  \
-       capacity, output, left, right, value))                                                      \
+       double least_decay, int32_t rounds, int64_t most_pairs, double tolerance, double cut,       \
+       double *residual, double *uncovered, int64_t capacity, int32_t *output, int32_t *left,      \
+       int32_t *right, double *value),                                                             \
+      (outputs, n, cost, prices, decay, least_decay, rounds, most_pairs, tolerance, cut, residual, \
+       uncovered, capacity, output, left, right, value))                                           \
     F(void, wi_relax,                                                                              \
       (int64_t low, int64_t high, int64_t m, int64_t neighbours, const double *logs,               \
        const int32_t *other, const double *exponent, const double *share, double *relaxed),        \

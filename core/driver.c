@@ -717,10 +717,11 @@ static void solve_free(solve_t *s) {
     pool_end(&s->pool);
     for (int t = 0; s->scratch && t < most(1, s->options.threads); t++) {
         scratch_t *own = s->scratch + t;
-        free(own->strip), free(own->vectors), free(own->sums), free(own->multiplier);
-        free(own->links), free(own->near), free(own->weights), free(own->low);
+        free(own->strip), free(own->dense), free(own->vectors), free(own->sums);
+        free(own->multiplier), free(own->links), free(own->near), free(own->weights);
+        free(own->low);
     }
-    free(s->scratch), free(s->prior), free(s->cost), free(s->message);
+    free(s->scratch), free(s->prior), free(s->cost), free(s->amount), free(s->message);
     for (int z = 0; s->blocks && z < s->count; z++) block_free(s->blocks[z]);
     if (s->snapshot.blocks) snapshot_free(s);
     free(s->blocks), free(s->used), free(s->part), free(s->kept), free(s->b);
@@ -747,6 +748,7 @@ static solve_t *solve_new(const wi_program *p, const double *prior, const wi_opt
     s->best_loss = INFINITY, s->resumed = -1;
     s->scratch = NEW(scratch_t, s->options.threads);
     s->prior = ordered_prior(p, prior), s->cost = NEW(double, (double)m * n);
+    s->amount = NEW(double, n);
     s->blocks = NEW(block_t *, m), s->snapshot.blocks = NEW(block_t *, m);
     s->used = NEW(int32_t, m), s->part = NEW(int32_t, m), s->kept = NEW(uint8_t, m);
     s->snapshot.used = NEW(int32_t, m), s->snapshot.part = NEW(int32_t, m);
@@ -755,8 +757,8 @@ static solve_t *solve_new(const wi_program *p, const double *prior, const wi_opt
     s->largest = NEW(double, m);
     s->db = NEW(double, width), s->try_db = NEW(double, width), s->push = NEW(double, width);
     s->best_output = NEW(int32_t, m), s->best_column = NEW(double, (double)m * n);
-    failed = !zero || !s->scratch || !s->prior || !s->cost || !s->blocks || !s->snapshot.blocks ||
-             !s->used || !s->part || !s->kept || !s->snapshot.used || !s->snapshot.part || !s->b ||
+    failed = !zero || !s->scratch || !s->prior || !s->cost || !s->amount || !s->blocks ||
+             !s->snapshot.blocks || !s->used || !s->part || !s->kept || !s->snapshot.used || !s->snapshot.part || !s->b ||
              !s->snapshot.b || !s->least_reduced || !s->totals || !s->largest || !s->db ||
              !s->try_db || !s->push || !s->best_output || !s->best_column ||
              pool_start(&s->pool, s->options.threads) || factor_new(&s->schur, n) ||
@@ -771,11 +773,13 @@ static solve_t *solve_new(const wi_program *p, const double *prior, const wi_opt
         own->low = NEW(double, n);
         failed = !own->strip || !own->vectors || !own->near || !own->weights || !own->low;
     }
+    for (int x = 0; x < n && !failed; x++) s->amount[x] = 1.0;
     for (int z = 0; z < m && !failed; z++)
         for (int x = 0; x < n; x++)
             s->cost[(int64_t)z * n + x] = s->prior[x] * p->loss[(int64_t)x * m + z];
     if (!failed) s->in_use = likely_outputs(&s->pool, p, s->prior, s->used);
     if (failed || s->in_use < 0) return solve_free(s), NULL;
+    s->schur_numbers = (int64_t)n * width;
     s->parts = options->parts ? options->parts : parts_of(n, s->in_use);
     s->low = span_start(s->parts, s->options.members, s->options.member);
     s->high = span_start(s->parts, s->options.members, s->options.member + 1);

@@ -305,7 +305,7 @@ static void try_prices(void) {
     if (one_in(8)) decay[below(n * n)] = (float)strange_number();
     const int64_t flows = wi_cover(
         outputs, n, cost, prices, decay, one_in(8) ? strange_number() : 0.01, below(6),
-        one_in(8) ? strange_number() : 1e-3, one_in(8) ? strange_number() : 1e-4, residual,
+        one_in(8) ? below(3) - 1 : 1 << 18, one_in(8) ? strange_number() : 1e-3, one_in(8) ? strange_number() : 1e-4, residual,
         uncovered, capacity, output, left, right, value);
     REQUIRE(flows >= -1);
     for (int64_t a = 0; a < flows && a < capacity; a++) {

@@ -26,6 +26,7 @@
 #include "pricing.c"
 #include "state.c"
 #include "driver.c"
+#include "local.c"
 #include "cones.c"
 #include "cone_block.c"
 #include "cone_step.c"

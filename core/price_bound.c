@@ -13,7 +13,6 @@
 
 enum {
     WIDE = 8,             /* floats of a vector; the compiler splits it where registers are shorter */
-    MOST_PAIRS = 1 << 18, /* of demands and supplies of one output: 1 MiB */
     POWER_8_UP_TO = 30,   /* rounds in which shares are bids to the power 8, ... */
     POWER_16_UP_TO = 60,  /* 16, and then 32 */
     SHARPER = 15,         /* rounds to cover nearly the same with the power 32 */
@@ -93,7 +92,8 @@ static void serve(const space *s, int64_t supplies, int64_t padded, int squaring
 }
 
 /* Find demands and supplies of an output, and the decay between them. Return -1 without memory. */
-static int gather(space *s, const float *decay, float least, int64_t *demands, int64_t *supplies) {
+static int gather(space *s, const float *decay, float least, int64_t most_pairs, int64_t *demands,
+                  int64_t *supplies) {
     const int64_t n = s->n;
     int64_t wanting = 0, having = 0;
     for (int64_t x = 0; x < n; x++)
@@ -108,10 +108,10 @@ static int gather(space *s, const float *decay, float least, int64_t *demands, i
     for (int64_t x = 0; x < n; x++)
         if (s->gain[x] > 0.0 && s->reach[x] >= least) s->supply[having++] = (int32_t)x;
     const int64_t padded = (wanting + WIDE - 1) / WIDE * WIDE;
-    if (having * padded > MOST_PAIRS) { /* keep the supplies that can give most */
+    if (having * padded > most_pairs) { /* keep the supplies that can give most */
         for (int64_t a = 0; a < having; a++)
             s->row[a] = s->near[a] = s->reach[s->supply[a]] * (float)s->gain[s->supply[a]];
-        const int64_t room = MOST_PAIRS / padded > 0 ? MOST_PAIRS / padded : 1;
+        const int64_t room = most_pairs / padded > 0 ? most_pairs / padded : 1;
         qsort(s->row, (size_t)having, sizeof *s->row, compare_down);
         const float limit = s->row[room - 1];
         int64_t kept = 0;
@@ -170,9 +170,9 @@ static int settle(space *s, int64_t demands, int64_t supplies, int64_t padded, i
 
 int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, const double *prices,
                             const float *decay, double least_decay, int32_t rounds,
-                            double tolerance, double cut, double *residual, double *uncovered,
-                            int64_t capacity, int32_t *output, int32_t *left, int32_t *right,
-                            double *value) {
+                            int64_t most_pairs, double tolerance, double cut, double *residual,
+                            double *uncovered, int64_t capacity, int32_t *output, int32_t *left,
+                            int32_t *right, double *value) {
     const int64_t padded_n = (n + WIDE - 1) / WIDE * WIDE;
     space s = {.n = n, .near_size = padded_n};
     const size_t floats = (size_t)padded_n * sizeof(float), ints = (size_t)n * sizeof(int32_t);
@@ -189,7 +189,7 @@ int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, cons
         int64_t demands, supplies;
         for (int64_t x = 0; x < n; x++) s.gain[x] = cost[z * n + x] - prices[x];
         uncovered[z] = 0.0;
-        if (gather(&s, decay, (float)least_decay, &demands, &supplies)) {
+        if (gather(&s, decay, (float)least_decay, most_pairs, &demands, &supplies)) {
             count = -1;
             break;
         }

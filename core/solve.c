@@ -5,6 +5,7 @@
 /* What a thread needs for itself. */
 typedef struct {
     double *strip;       /* (n, WIDTH), see add_inverse */
+    double *dense;       /* see add_local_inverse */
     double *vectors;     /* VECTORS of them, padded */
     double *sums;        /* of subtrees, see factor_task */
     double *multiplier;  /* of the rows of a block */
@@ -22,6 +23,7 @@ typedef struct {
     scratch_t *scratch;
     int n, m, width;
     double *prior, *cost;  /* (n); (m, n) prior(x) loss(x, z) */
+    double *amount;        /* (n) what the probabilities of each input add up to: 1, but see local.c */
     double begun, deadline;
     int failed;            /* a wi_status: no memory, no communication */
     /* Partition. */
@@ -42,6 +44,8 @@ typedef struct {
     double *least_reduced, *totals, *largest, loss;
     int64_t rows;
     factor_t schur;
+    int64_t schur_numbers; /* of a sum of shares of the Schur complement */
+    int is_local;          /* blocks have some of the places: see local.c */
     double *db, *try_db, *push;
     double *task_sums[MANY_PARTS];
     /* The iterate to which the method goes back when outputs join. */

@@ -24,23 +24,43 @@ INLINE double centering(const double *products, double primal, double dual, doub
     return products[0] / rows * ratio * ratio * ratio;
 }
 
+/* sum += K H^-1 K for a block of some places; `sum` has the layout of the Schur complement. */
+static void add_local_inverse(const solve_t *s, const block_t *block, double *sum, scratch_t *own) {
+    int n = block->n;
+    int64_t width = padded(n);
+    factor_t to = s->schur;
+    to.values = sum;
+    memset(own->dense, 0, sizeof(double) * (size_t)(n * width));
+    add_inverse(&block->factor, block->grounded, block->k, block->w, 1.0 / block->sigma, own->dense,
+                own->strip);
+    for (int y = 0; y < n; y++) {
+        const double *from = own->dense + y * width;
+        double *at = strip_row(&to, block->place[y] / WIDTH, to.top[block->place[y] / WIDTH]) +
+                     block->place[y] % WIDTH;
+        const int top = to.top[block->place[y] / WIDTH];
+        for (int x = 0; x <= y; x++) at[(int64_t)(block->place[x] - top) * WIDTH] += from[x];
+    }
+}
+
 /* Factor a block, add its share of the Schur complement to `sum`, solve for the affine direction. */
 static void factor_and_predict(solve_t *s, block_t *block, double *sum, scratch_t *own) {
-    int n = s->n;
     double *pull = own->vectors;
+    const double *b = gathered(block, s->b, pull + s->width);
     if (block_scratch(block)) {
         block->trouble = WI_NO_MEMORY;
         return;
     }
-    for (int x = 0; x < n; x++)
-        pull[x] = block->k[x] * (block->cost[x] - s->b[x] - block->residual[x]);
+    for (int x = 0; x < block->n; x++)
+        pull[x] = block->k[x] * (block->cost[x] - b[x] - block->residual[x]);
     for (int64_t r = 0; r < block->count; r++)
         block->complementarity_rhs[r] = -block->rows[r].slack * block->rows[r].dual;
     right_side(block, block->residual);
     begin_solve(block, block->rhs, block->v);
     if (factor_block(block, pull, block->v)) return;
-    add_inverse(&block->factor, block->grounded, block->k, block->w, 1.0 / block->sigma, sum,
-                own->strip);
+    if (block->place) add_local_inverse(s, block, sum, own);
+    else
+        add_inverse(&block->factor, block->grounded, block->k, block->w, 1.0 / block->sigma, sum,
+                    own->strip);
     block->tau = end_solve(block, block->rhs, block->rhs_sum, block->v);
 }
 
@@ -56,7 +76,7 @@ INLINE int first_of_part(const solve_t *s, int part) {
 
 /* The sum of the Schur complements under a node of the tree, into the layers of `sums`. */
 static void factor_node(solve_t *s, node_t node, double *sums, scratch_t *own) {
-    int64_t numbers = (int64_t)s->n * s->width;
+    int64_t numbers = s->schur_numbers;
     if (node.high - node.low == 1) {
         memset(sums, 0, sizeof(double) * (size_t)numbers);
         for (int z = first_of_part(s, node.low); z < first_of_part(s, node.high); z++) {
@@ -88,7 +108,7 @@ static void factor_task(void *context, int64_t item, int thread) {
         return;
     }
     factor_node(s, node, own->sums, own);
-    memcpy(s->task_sums[item], own->sums, sizeof(double) * (size_t)s->n * (size_t)s->width);
+    memcpy(s->task_sums[item], own->sums, sizeof(double) * (size_t)s->schur_numbers);
 }
 
 /* Cut the subtrees of this member into tasks for the threads: 16 at least, where there are so many. */
@@ -118,7 +138,11 @@ static void push_leaves(const solve_t *s, double *leaves, int64_t stride) {
     for (int z = 0; z < s->count; z++) {
         const block_t *block = s->blocks[z];
         double *to = leaves + (block->part - s->low) * stride;
-        for (int x = 0; x < s->n; x++) to[x] += block->k[x] * (1.0 + block->v[x] + block->tau);
+        if (block->place)
+            for (int x = 0; x < block->n; x++)
+                to[block->place[x]] += block->k[x] * (1.0 + block->v[x] + block->tau);
+        else
+            for (int x = 0; x < s->n; x++) to[x] += block->k[x] * (1.0 + block->v[x] + block->tau);
     }
 }
 
@@ -128,9 +152,9 @@ static double *new_leaves(solve_t *s, int64_t stride) {
     return leaves;
 }
 
-/* db: the change of the prices that makes the probabilities of every input add up to 1. */
+/* db: the change of the prices that makes the probabilities of every input add up to its amount. */
 static void solve_schur(const solve_t *s, const double *push, double *db) {
-    for (int x = 0; x < s->n; x++) db[x] = 1.0 - push[x];
+    for (int x = 0; x < s->n; x++) db[x] = s->amount[x] - push[x];
     for (int x = s->n; x < s->width; x++) db[x] = 0.0;
     factor_solve(&s->schur, db);
 }
@@ -151,7 +175,7 @@ static int factor_all(solve_t *s) {
     factor_tasks all = {.s = s};
     cut_tasks(s, &all);
     for (int a = 0; a < all.count; a++)
-        if (!s->task_sums[a] && !(s->task_sums[a] = NEW(double, (double)n * s->width)))
+        if (!s->task_sums[a] && !(s->task_sums[a] = NEW(double, s->schur_numbers)))
             return s->failed = WI_NO_MEMORY;
     run(s, all.count, (double)s->count * n * n * n, factor_task, &all);
     for (int z = 0; z < s->count; z++) {
@@ -160,7 +184,7 @@ static int factor_all(solve_t *s) {
     }
     double *sums[MANY_PARTS];
     memcpy(sums, s->task_sums, sizeof sums);
-    int64_t numbers = (int64_t)n * s->width, triangle = (int64_t)n * (n + 1) / 2;
+    int64_t numbers = s->schur_numbers, triangle = (int64_t)n * (n + 1) / 2;
     int roots[MAX_NODES];
     for (int a = 0; a < s->nodes; a++)
         roots[a] = fold(all.tasks, sums, all.count, s->node[a], numbers);
@@ -203,9 +227,12 @@ static int factor_all(solve_t *s) {
         if (troubled) return 1;
     }
     factor_t *f = &s->schur;
-    memset(f->values, 0, sizeof(double) * (size_t)f->at[f->strips]);
-    for (int y = 0; y < n; y++)
-        for (int x = 0; x <= y; x++) *entry(f, x, y) = matrix[(int64_t)y * s->width + x];
+    if (s->is_local) memcpy(f->values, matrix, sizeof(double) * (size_t)numbers);
+    else {
+        memset(f->values, 0, sizeof(double) * (size_t)f->at[f->strips]);
+        for (int y = 0; y < n; y++)
+            for (int x = 0; x <= y; x++) *entry(f, x, y) = matrix[(int64_t)y * s->width + x];
+    }
     for (int x = n; x < f->rows; x++) *entry(f, x, x) = 1.0;
     return cholesky(f);
 }
@@ -239,8 +266,9 @@ static void direct_task(void *context, int64_t item, int thread) {
     for (int a = 0; a < count; a++) {
         block_t *block = blocks[a];
         double *to = full + (int64_t)a * s->width, sum = block->rhs_sum;
-        for (int x = 0; x < s->n; x++) {
-            double push = block->k[x] * pass->db[x];
+        const double *db = gathered(block, pass->db, full + 2 * (int64_t)s->width);
+        for (int x = 0; x < block->n; x++) {
+            double push = block->k[x] * db[x];
             to[x] = block->rhs[x] + push;
             sum += push;
         }
@@ -253,7 +281,7 @@ static void direct_task(void *context, int64_t item, int thread) {
         row_direction_t *direction = pass->trial ? block->trial : block->direction;
         double tau = end_solve(block, full + (int64_t)a * s->width, sums[a], u[a]);
         row_steps(block, u[a], tau, direction);
-        for (int x = 0; x < s->n; x++) u[a][x] += tau;
+        for (int x = 0; x < block->n; x++) u[a][x] += tau;
         if (pass->affine) row_products(block, direction);
     }
 }
@@ -299,10 +327,10 @@ static void limit_task(void *context, int64_t item, int thread) {
     pass_t *pass = context;
     solve_t *s = pass->s;
     block_t *block = s->blocks[item];
-    block->per_primal = far_off(block, &s->p->pairs, block->u, s->scratch[thread].vectors);
+    block->per_primal = far_off(block, block->pairs, block->u, s->scratch[thread].vectors);
     row_products(block, block->direction);
     int finite = 1;
-    for (int x = 0; x < s->n; x++) finite &= isfinite(block->u[x]) != 0;
+    for (int x = 0; x < block->n; x++) finite &= isfinite(block->u[x]) != 0;
     block->trouble = !finite;
 }
 
@@ -313,15 +341,16 @@ static void advance_task(void *context, int64_t item, int thread) {
     block_t *block = s->blocks[item];
     scratch_t *own = s->scratch + thread;
     move_block(block, block->direction, block->u, pass->primal, pass->dual);
-    if (join_rows(block, &s->p->pairs, s->b, s->mu, pass->join_share)) return;
+    const double *b = gathered(block, s->b, own->vectors);
+    if (join_rows(block, block->pairs, b, s->mu, pass->join_share)) return;
     if (scratch_rows(own, s->n, block->count)) {
         block->trouble = WI_NO_MEMORY;
         return;
     }
     reduced_cost(block, block->cost, block->reduced, own->multiplier);
-    for (int x = 0; x < s->n; x++) block->residual[x] = block->reduced[x] - s->b[x];
+    for (int x = 0; x < block->n; x++) block->residual[x] = block->reduced[x] - b[x];
     if (pass->clean)
-        clean(block, s->b, block->cost, block->reduced, own->multiplier, own->links);
+        clean(block, b, block->cost, block->reduced, own->multiplier, own->links);
 }
 
 static void run_blocks(solve_t *s, loop_body body, pass_t *pass) {
@@ -331,7 +360,7 @@ static void run_blocks(solve_t *s, loop_body body, pass_t *pass) {
 
 /* Directions and corrections: two blocks in a task, where there are enough for all threads. */
 static void run_by_two(solve_t *s, loop_body body, pass_t *pass) {
-    pass->s = s, pass->together = s->count >= 8 * s->pool.threads ? 2 : 1;
+    pass->s = s, pass->together = s->count >= 8 * s->pool.threads && !s->is_local ? 2 : 1;
     int items = (s->count + pass->together - 1) / pass->together;
     run(s, items, 8.0 * s->count * s->n * s->n, body, pass);
 }
@@ -375,11 +404,12 @@ static int summarise(solve_t *s) {
     for (int z = 0; z < s->count; z++) {
         const block_t *block = s->blocks[z];
         double *to = leaves + (block->part - s->low) * stride, loss = 0.0, largest = 0.0;
-        for (int x = 0; x < n; x++) {
+        for (int x = 0; x < block->n; x++) {
+            int at_place = place_of(block, x);
             loss += block->cost[x] * block->k[x];
-            to[x] += block->k[x];
+            to[at_place] += block->k[x];
             largest = larger(block->k[x], largest);
-            extremes[x] = larger(-block->reduced[x], extremes[x]);
+            extremes[at_place] = larger(-block->reduced[x], extremes[at_place]);
         }
         to[n] += loss, to[n + 1] += (double)block->count;
         while (s->used[at] != block->output) at++;

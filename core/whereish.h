@@ -24,7 +24,7 @@ extern "C" {
 #define WI_PUBLIC __attribute__((visibility("default")))
 #endif
 
-#define WI_VERSION 3
+#define WI_VERSION 4
 
 typedef enum {
     WI_OK = 0,
@@ -125,6 +125,23 @@ WI_PUBLIC int32_t wi_solve(const wi_program *program, const double *prior,
                            const wi_options *options, wi_result **result);
 WI_PUBLIC void wi_result_free(wi_result *result);
 
+/* Find good columns and prices where each output has a support of some places only (local.c).
+ *
+ * pairs, exponents  as above; pairs of places that are far apart may be left out.
+ * first, place      the support of output z is place[first[z]] to place[first[z + 1] - 1], two places
+ *                   at least. All of them are paired with the first one as well.
+ * cost, reach       by support: prior(x) loss(x, z), and eps d(x, place[first[z]]).
+ * amount            (n): what the columns of the supports add up to at each place, 1 at most.
+ * options           tolerance, time_limit_s, threads, catch_interrupt, stop, progress and context.
+ * column            by support: positive columns to begin with, overwritten by the result.
+ * prices            (n): the price of each place, the multiplier of its sum.
+ * result            has no columns; its multipliers are those of the rows of the supports. */
+WI_PUBLIC int32_t wi_solve_local(int32_t n, int32_t m, int64_t edges, const int32_t *pairs,
+                                 const double *exponents, const int64_t *first,
+                                 const int32_t *place, const double *cost, const double *reach,
+                                 const double *amount, const wi_options *options, double *column,
+                                 double *prices, wi_result **result);
+
 /* The number of subtree sums that a member sends for each sum. */
 WI_PUBLIC int32_t wi_leaves(int32_t parts, int32_t members, int32_t member);
 /* The number of parts of a solve with this program: each part is a leaf of the tree of sums. */
@@ -200,15 +217,16 @@ WI_PUBLIC void wi_return_spare(int64_t low, int64_t high, int64_t n, double *spa
 
 /* Look for flows that cover the negative gains cost - prices of each output with the positive ones.
  * cost is (outputs, n); decay is exp(-eps d), (n, n), and pairs below least_decay are left out.
- * tolerance: the share of the need that may stay uncovered. cut: smaller shares of a supply are
+ * Of the supplies of an output, those that can give most are used: at most most_pairs pairs of a
+ * demand and a supply. tolerance: the share of the need that may stay uncovered. cut: smaller shares of a supply are
  * dropped. residual[x] is lowered to the least gain that is left at x, uncovered[z] is the need that
  * is left. With a capacity the flows are written: flow value from the place `right` to the place
  * `left`, for an output. Return the number of flows, which may exceed the capacity; -1: no memory. */
 WI_PUBLIC int64_t wi_cover(int64_t outputs, int64_t n, const double *cost, const double *prices,
                            const float *decay, double least_decay, int32_t rounds,
-                           double tolerance, double cut, double *residual, double *uncovered,
-                           int64_t capacity, int32_t *output, int32_t *left, int32_t *right,
-                           double *value);
+                           int64_t most_pairs, double tolerance, double cut, double *residual,
+                           double *uncovered, int64_t capacity, int32_t *output, int32_t *left,
+                           int32_t *right, double *value);
 /* Move logarithms of columns, (inputs, m), towards |log k(x, z) - log k(y, z)| <= exponent: x takes
  * `share` of the excess over each of its neighbours, of which only the largest counts. other,
  * exponent and share are (inputs, neighbours). Rows low <= x < high are computed. */

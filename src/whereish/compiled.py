@@ -32,7 +32,7 @@ from whereish.parallel import parallel_for
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-VERSION = 3  # WI_VERSION: the library must have the same
+VERSION = 4  # WI_VERSION: the library must have the same
 FOLDER = Path(__file__).parent / "_core"
 _FEW = 10**6  # ratios, below which one thread is faster than several
 _ENDINGS = {"win32": "whereish.dll", "darwin": "libwhereish.dylib"}
@@ -169,6 +169,19 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
     "wi_program_free": (None, (c_void_p,)),
     "wi_solve": (c_int32, (c_void_p, c_void_p, POINTER(Options), POINTER(POINTER(Result)))),
+    "wi_solve_local": (
+        c_int32,
+        (
+            c_int32,
+            c_int32,
+            c_int64,
+            *(c_void_p,) * 7,
+            POINTER(Options),
+            c_void_p,
+            c_void_p,
+            POINTER(POINTER(Result)),
+        ),
+    ),
     "wi_result_free": (None, (POINTER(Result),)),
     "wi_leaves": (c_int32, (c_int32, c_int32, c_int32)),
     "wi_parts": (c_int32, (c_void_p, c_void_p)),
@@ -210,6 +223,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
             c_void_p,
             c_double,
             c_int32,
+            c_int64,
             c_double,
             c_double,
             c_void_p,

@@ -30,6 +30,7 @@ _TOLERANCE = 1e-5  # the share of the need of an output that may stay uncovered
 _SAMPLE = 32  # outputs whose time is measured
 _FLOWS = 20_000  # of an output, at first: if there are more, they are computed again
 _AT_ONCE = 32  # outputs in a call of the core
+_MOST_PAIRS = 1 << 18  # of a demand and a supply of one output: 1 MiB
 _STEP = 0.5  # the share of what is uncovered that is taken off the prices for another pass
 _CUT = 1e-5  # smaller shares of a supply are dropped
 _PASSES = 60  # over all outputs, at most
@@ -212,7 +213,7 @@ def _covered(
             value = np.empty(count)
             found = core.wi_cover(
                 len(cost), n, address(cost, "f8"), address(prices, "f8"), address(decay, "f4"),
-                effort.smallest_decay, turns, _TOLERANCE, _CUT, address(residual, "f8"),
+                effort.smallest_decay, turns, _MOST_PAIRS, _TOLERANCE, _CUT, address(residual, "f8"),
                 address(uncovered, "f8"), count, *(address(row, "i4") for row in rows),
                 address(value, "f8"),
             )  # fmt: skip
