@@ -333,14 +333,6 @@ static void move_block(block_t *s, row_direction_t direction, const double *u, d
     }
 }
 
-/* Whether any of LANES numbers is not 0. */
-INLINE int any_of(mask m) {
-    int64_t any = 0;
-#pragma clang loop unroll(full)
-    for (int lane = 0; lane < LANES; lane++) any |= m[lane];
-    return any != 0;
-}
-
 /* Whether a pair of place i without a row has come near its limit. */
 INLINE int any_near(const pairs_t *pairs, int i, const double *k, const uint8_t *active) {
     typedef uint8_t bytes __attribute__((vector_size(LANES), aligned(1)));
@@ -354,7 +346,7 @@ INLINE int any_near(const pairs_t *pairs, int i, const double *k, const uint8_t 
             mask off = __builtin_convertvector(*(const bytes *)(active + j), mask) - 1;
             found |= off & (load(decay + j) * here > load(near + j) * load(k + j));
         }
-        return any_of(found);
+        return __builtin_reduce_or(found) != 0;
     }
     const int32_t *right = pairs->right + start;
     for (int64_t e = 0; e < count; e++)
@@ -400,7 +392,7 @@ INLINE int any_far_off(const pairs_t *pairs, int i, const double *k, const doubl
             int64_t j = next + LANES <= count ? next : count - LANES;
             found |= load(decay + j) * ours > load(ku + j) + limit * load(k + j);
         }
-        return any_of(found);
+        return __builtin_reduce_or(found) != 0;
     }
     const int32_t *right = pairs->right + start;
     for (int64_t e = 0; e < count; e++)
