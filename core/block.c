@@ -42,8 +42,18 @@ typedef struct {
     int32_t i, j;
 } row_t;
 
+/* The rows as the loops of a step read them: an array for each quantity, so that LANES rows are
+ * treated at a time. What follows the last row is zero, and adds nothing to any sum. */
 typedef struct {
-    double slack, dual;
+    double *slack, *dual, *per_slack, *per_dual, *infeasibility;
+    double *open; /* slack - infeasibility; rho is 1 less this */
+    double *rho;
+    double *share; /* see right_side */
+    int32_t *i, *j;
+} row_arrays_t;
+
+typedef struct {
+    double *slack, *dual;
 } row_direction_t;
 
 typedef struct {
@@ -60,7 +70,9 @@ typedef struct {
     int outside;             /* the envelope has to be laid out again */
     /* Scratch of a step. */
     double *complementarity_rhs; /* what slack dual of each row should change by, to first order */
-    row_direction_t *direction, *trial;
+    row_direction_t direction, trial;
+    row_arrays_t arrays;
+    double *numbers;         /* the memory of these */
     int64_t scratch_room;
     factor_t factor;
     int *first;
@@ -78,7 +90,7 @@ typedef struct {
 static void block_free(block_t *s) {
     if (!s) return;
     free(s->k), free(s->active), free(s->rows), free(s->first), free(s->rhs);
-    free(s->complementarity_rhs), free(s->direction), free(s->trial);
+    free(s->numbers), free(s->arrays.i);
     factor_free(&s->factor);
     free(s);
 }
@@ -115,14 +127,19 @@ static int block_scratch(block_t *s) {
         s->v = s->rhs + width, s->u = s->rhs + 2 * width, s->try_u = s->rhs + 3 * width;
         s->w = s->rhs + 4 * width, s->ground_h = s->rhs + 5 * width;
     }
-    if (s->count > s->scratch_room) {
-        int64_t room = s->count + s->count / 4;
-        free(s->complementarity_rhs), free(s->direction), free(s->trial);
-        s->complementarity_rhs = NEW(double, room);
-        s->direction = NEW(row_direction_t, room);
-        s->trial = NEW(row_direction_t, room);
-        s->scratch_room = s->complementarity_rhs && s->direction && s->trial ? room : 0;
+    if (s->count > s->scratch_room - LANES) {
+        int64_t room = s->count + s->count / 4 + LANES;
+        free(s->numbers), free(s->arrays.i);
+        double *at = s->numbers = NEW(double, 13.0 * (double)room);
+        s->arrays.i = NEW(int32_t, 2.0 * (double)room);
+        s->scratch_room = at && s->arrays.i ? room : 0;
         if (!s->scratch_room) return -1;
+        s->arrays.j = s->arrays.i + room;
+        double **each[] = {&s->complementarity_rhs, &s->direction.slack, &s->direction.dual,
+                           &s->trial.slack, &s->trial.dual, &s->arrays.slack, &s->arrays.dual,
+                           &s->arrays.per_slack, &s->arrays.per_dual, &s->arrays.infeasibility,
+                           &s->arrays.open, &s->arrays.rho, &s->arrays.share};
+        for (int a = 0; a < 13; a++, at += room) *each[a] = at;
     }
     return 0;
 }
@@ -148,28 +165,47 @@ INLINE row_t *add_row(block_t *s, const pairs_t *pairs, int64_t e, int i) {
     return row;
 }
 
-INLINE double rho_of(const row_t *row) { return 1.0 - row->slack + row->infeasibility; }
+/* Fill the arrays of the rows; they are good until the next `move_block`. */
+static void spread_rows(block_t *s) {
+    const row_arrays_t *a = &s->arrays;
+    for (int64_t r = 0; r < s->count; r++) {
+        const row_t *row = s->rows + r;
+        a->slack[r] = row->slack, a->dual[r] = row->dual;
+        a->infeasibility[r] = row->infeasibility;
+        a->i[r] = row->i, a->j[r] = row->j;
+    }
+    for (int64_t r = 0; r < s->count; r++) {
+        a->per_slack[r] = 1.0 / a->slack[r], a->per_dual[r] = 1.0 / a->dual[r];
+        a->open[r] = a->slack[r] - a->infeasibility[r];
+        a->rho[r] = 1.0 - a->slack[r] + a->infeasibility[r];
+    }
+}
 
-/* Factor G; compute G^-1 h and sigma. `pull` is k (A'y), computed by the caller because summing it
+/* v_j - rho v_i of LANES rows. */
+INLINE vec across(const row_arrays_t *a, int64_t r, const double *v) {
+    return gather(v, a->j + r) - load(a->rho + r) * gather(v, a->i + r);
+}
+
+/* Factor G; compute G^-1 h and sigma. The arrays of the rows are filled. `pull` is k (A'y), computed by the caller because summing it
  * here would cancel. `also`, if given, is a right side from `begin_solve`: G^-1 of it replaces it.
  * Return 0 if G is positive definite. */
 static int factor_block(block_t *s, const double *pull, double *also) {
     factor_t *f = &s->factor;
+    const row_arrays_t *a = &s->arrays;
     int n = s->n;
     if (s->outside && factor_layout(f, s->first)) return s->trouble = WI_NO_MEMORY;
     s->outside = 0;
     memset(f->values, 0, sizeof(double) * (size_t)f->at[f->strips]);
     memcpy(s->ground_h, pull, sizeof(double) * (size_t)n);
     for (int64_t r = 0; r < s->count; r++) {
-        const row_t *row = s->rows + r;
-        int i = row->i, j = row->j;
-        double rho = rho_of(row), weight = row->dual / row->slack, side = weight * rho;
+        int i = a->i[r], j = a->j[r];
+        double rho = a->rho[r], weight = a->dual[r] * a->per_slack[r], side = weight * rho;
         *entry(f, j, j) += weight;
         *entry(f, i, i) += side * rho;
         *entry(f, least(i, j), most(i, j)) -= side;
-        if (row->infeasibility != 0.0) {
-            s->ground_h[j] -= weight * row->infeasibility;
-            s->ground_h[i] += weight * row->infeasibility * rho;
+        if (a->infeasibility[r] != 0.0) {
+            s->ground_h[j] -= weight * a->infeasibility[r];
+            s->ground_h[i] += weight * a->infeasibility[r] * rho;
         }
     }
     int g = 0;
@@ -195,15 +231,13 @@ static int factor_block(block_t *s, const double *pull, double *also) {
         factor_solve(f, s->ground_h);
     }
     /* sigma = w'Hw, as a sum of squares: w minimises it, so an error in w hardly shows. */
-    double sigma = 0.0;
-    for (int64_t r = 0; r < s->count; r++) {
-        const row_t *row = s->rows + r;
-        double along = row->slack - row->infeasibility -
-                       (s->ground_h[row->j] - rho_of(row) * s->ground_h[row->i]);
-        sigma += row->dual / row->slack * along * along;
+    vec sigma = {0};
+    for (int64_t r = 0; r < s->count; r += LANES) {
+        vec along = load(a->open + r) - across(a, r, s->ground_h);
+        sigma += load(a->dual + r) * load(a->per_slack + r) * along * along;
     }
     for (int x = 0; x < n; x++) s->w[x] = s->k[x] * (1.0 - s->ground_h[x]);
-    s->grounded = g, s->sigma = sigma;
+    s->grounded = g, s->sigma = vec_sum(sigma);
     return s->trouble = 0;
 }
 
@@ -236,60 +270,62 @@ static void right_side(block_t *s, const double *residual) {
         rhs[x] = -s->k[x] * residual[x];
         sum += rhs[x];
     }
-    for (int64_t r = 0; r < s->count; r++) {
-        const row_t *row = s->rows + r;
-        double share =
-            (s->complementarity_rhs[r] + row->dual * row->infeasibility) / row->slack;
-        rhs[row->j] += share;
-        rhs[row->i] -= share * rho_of(row);
-        sum += share * (row->slack - row->infeasibility);
+    const row_arrays_t *a = &s->arrays;
+    vec shared = {0};
+    for (int64_t r = 0; r < s->count; r += LANES) {
+        vec pull = load(s->complementarity_rhs + r) + load(a->dual + r) * load(a->infeasibility + r);
+        vec share = pull * load(a->per_slack + r);
+        store(a->share + r, share);
+        shared += share * load(a->open + r);
     }
-    s->rhs_sum = sum;
+    for (int64_t r = 0; r < s->count; r++) {
+        rhs[a->j[r]] += a->share[r];
+        rhs[a->i[r]] -= a->share[r] * a->rho[r];
+    }
+    s->rhs_sum = sum + vec_sum(shared);
 }
 
 /* The changes of slacks and duals along u = tau + v; 1 / the longest primal and dual steps. */
-static void row_steps(block_t *s, const double *v, double tau, row_direction_t *direction) {
-    double primal = 0.0, dual = 0.0;
-    for (int64_t r = 0; r < s->count; r++) {
-        const row_t *row = s->rows + r;
-        double per_slack = 1.0 / row->slack;
-        double change = tau * (row->slack - row->infeasibility) +
-                        (v[row->j] - rho_of(row) * v[row->i]) - row->infeasibility;
-        double d_dual = (s->complementarity_rhs[r] - row->dual * change) * per_slack;
-        direction[r].slack = change;
-        direction[r].dual = d_dual;
-        primal = larger(-change * per_slack, primal);
-        dual = larger(-d_dual / row->dual, dual);
+static void row_steps(block_t *s, const double *v, double tau, row_direction_t direction) {
+    const row_arrays_t *a = &s->arrays;
+    vec primal = {0}, dual = {0};
+    for (int64_t r = 0; r < s->count; r += LANES) {
+        vec per_slack = load(a->per_slack + r);
+        vec change = tau * load(a->open + r) + across(a, r, v) - load(a->infeasibility + r);
+        vec d_dual = (load(s->complementarity_rhs + r) - load(a->dual + r) * change) * per_slack;
+        store(direction.slack + r, change);
+        store(direction.dual + r, d_dual);
+        primal = __builtin_elementwise_max(primal, -change * per_slack);
+        dual = __builtin_elementwise_max(dual, -d_dual * load(a->per_dual + r));
     }
-    for (int x = 0; x < s->n; x++) primal = larger(-(v[x] + tau), primal);
-    s->per_primal = primal, s->per_dual = dual;
+    s->per_primal = vec_max(primal), s->per_dual = vec_max(dual);
+    for (int x = 0; x < s->n; x++) s->per_primal = larger(-(v[x] + tau), s->per_primal);
 }
 
 /* The sums of products that give slack dual after steps of any length. */
-static void row_products(block_t *s, const row_direction_t *direction) {
-    double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
-    for (int64_t r = 0; r < s->count; r++) {
-        const row_t *row = s->rows + r;
-        a += row->slack * row->dual;
-        b += direction[r].slack * row->dual;
-        c += row->slack * direction[r].dual;
-        d += direction[r].slack * direction[r].dual;
+static void row_products(block_t *s, row_direction_t direction) {
+    vec a = {0}, b = {0}, c = {0}, d = {0};
+    for (int64_t r = 0; r < s->count; r += LANES) {
+        vec slack = load(s->arrays.slack + r), dual = load(s->arrays.dual + r);
+        vec d_slack = load(direction.slack + r), d_dual = load(direction.dual + r);
+        a += slack * dual, b += d_slack * dual, c += slack * d_dual, d += d_slack * d_dual;
     }
-    s->products[0] = a, s->products[1] = b, s->products[2] = c, s->products[3] = d;
+    s->products[0] = vec_sum(a), s->products[1] = vec_sum(b);
+    s->products[2] = vec_sum(c), s->products[3] = vec_sum(d);
 }
 
 /* Take a step: columns, slacks and duals, which stay relative to the column.
  *
  * A row that is private now, and not only just, gives up its infeasibility. Slacks that are not
  * tiny are computed from the column: carried along they would drift. */
-static void move_block(block_t *s, const row_direction_t *direction, const double *u, double primal,
+static void move_block(block_t *s, row_direction_t direction, const double *u, double primal,
                        double dual) {
     double *k = s->k;
     for (int64_t r = 0; r < s->count; r++) {
         row_t *row = s->rows + r;
         double growth = 1.0 + primal * u[row->j], per_growth = 1.0 / growth;
-        row->dual = (row->dual + dual * direction[r].dual) * growth;
-        row->slack = (row->slack + primal * direction[r].slack) * per_growth;
+        row->dual = (row->dual + dual * direction.dual[r]) * growth;
+        row->slack = (row->slack + primal * direction.slack[r]) * per_growth;
         row->infeasibility *= (1.0 - primal) * per_growth;
     }
     for (int x = 0; x < s->n; x++) k[x] *= 1.0 + primal * u[x];
@@ -310,13 +346,18 @@ static void move_block(block_t *s, const row_direction_t *direction, const doubl
 
 /* Whether a pair of place i without a row has come near its limit. */
 INLINE int any_near(const pairs_t *pairs, int i, const double *k, const uint8_t *active) {
+    typedef uint8_t bytes __attribute__((vector_size(LANES), aligned(1)));
     int64_t start = pairs->start[i], count = pairs->start[i + 1] - start, any = 0;
     const double *decay = pairs->decay + start, *near = pairs->near + start, here = k[i];
     active += start;
-    if (pairs->dense) {
-        for (int64_t j = 0; j < count; j++)
-            any |= (int64_t)(active[j] == 0) & (int64_t)(decay[j] * here > near[j] * k[j]);
-        return any != 0;
+    if (pairs->dense && count >= LANES) {
+        mask found = {0};
+        for (int64_t next = 0; next < count; next += LANES) {
+            int64_t j = next + LANES <= count ? next : count - LANES;
+            mask off = __builtin_convertvector(*(const bytes *)(active + j), mask) - 1;
+            found |= off & (load(decay + j) * here > load(near + j) * load(k + j));
+        }
+        return __builtin_reduce_or(found) != 0;
     }
     const int32_t *right = pairs->right + start;
     for (int64_t e = 0; e < count; e++)
@@ -349,36 +390,38 @@ static int join_rows(block_t *s, const pairs_t *pairs, const double *price, doub
     return 0;
 }
 
-/* Whether a step of 1 / limit would violate a pair of place i without a row by FAR_OFF. */
+/* Whether a step of 1 / limit would violate a pair of place i by FAR_OFF. */
 INLINE int any_far_off(const pairs_t *pairs, int i, const double *k, const double *ku,
-                       const uint8_t *active, double limit) {
+                       double limit) {
     int64_t start = pairs->start[i], count = pairs->start[i + 1] - start, any = 0;
     const double *decay = pairs->decay + start, here = k[i] / FAR_OFF, moved = ku[i] / FAR_OFF;
     /* lost > limit margin, with lost = decay moved - ku_j and margin = k_j - decay here. */
     double ours = moved + limit * here;
-    active += start;
-    if (pairs->dense) {
-        for (int64_t j = 0; j < count; j++)
-            any |= (int64_t)(active[j] == 0) & (int64_t)(decay[j] * ours > ku[j] + limit * k[j]);
-        return any != 0;
+    if (pairs->dense && count >= LANES) {
+        mask found = {0};
+        for (int64_t next = 0; next < count; next += LANES) {
+            int64_t j = next + LANES <= count ? next : count - LANES;
+            found |= load(decay + j) * ours > load(ku + j) + limit * load(k + j);
+        }
+        return __builtin_reduce_or(found) != 0;
     }
     const int32_t *right = pairs->right + start;
     for (int64_t e = 0; e < count; e++)
-        any |= (int64_t)(active[e] == 0) &
-               (int64_t)(decay[e] * ours > ku[right[e]] + limit * k[right[e]]);
+        any |= (int64_t)(decay[e] * ours > ku[right[e]] + limit * k[right[e]]);
     return any != 0;
 }
 
-/* 1 / the longest step before a pair without a row is violated by a factor of FAR_OFF. */
-static double far_off(const block_t *s, const pairs_t *pairs, const double *u, double *ku) {
+/* 1 / the longest step before a pair without a row is violated by a factor of FAR_OFF, or `limit`
+ * if that is larger. It keeps the pairs with a row inside: hardly any of those is looked at. */
+static double far_off(const block_t *s, const pairs_t *pairs, const double *u, double limit,
+                      double *ku) {
     const double *k = s->k;
-    double limit = 0.0;
     for (int x = 0; x < s->n; x++) {
         ku[x] = k[x] * u[x];
         limit = larger(larger(u[x] / GROWTH, -u[x]), limit); /* no entry may become negative */
     }
     for (int i = 0; i < s->n; i++) {
-        if (!any_far_off(pairs, i, k, ku, s->active, limit)) continue;
+        if (!any_far_off(pairs, i, k, ku, limit)) continue;
         double here = k[i] / FAR_OFF, moved = ku[i] / FAR_OFF;
         for (int64_t e = pairs->start[i]; e < pairs->start[i + 1]; e++) {
             int j = pairs->right[e];

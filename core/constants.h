@@ -49,7 +49,7 @@
 #define CONE_ITERATIONS 200 /* of a conic program, at most */
 #define ITERATIONS 300    /* between two rounds, at most */
 #define PRICING_ITERATIONS 60
-#define CLOSING 3.0       /* the gap is computed when complementarity is within this of the target */
+#define CLOSING 1.0       /* the gap is computed when complementarity is within this of the target */
 
 /* The transport proof: bids are raised to the powers 8, 16, 32 up to these rounds. */
 #define BID_ROUNDS_8 30

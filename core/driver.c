@@ -464,6 +464,10 @@ static void clean_task(void *context, int64_t item, int thread) {
     block_t *block = s->blocks[item];
     scratch_t *own = s->scratch + thread;
     double *reduced = own->vectors;
+    if (task->thorough && !task->final) { /* the last step has cleaned them */
+        lower(own, block->reduced, NULL, s->n);
+        return;
+    }
     if (scratch_rows(own, s->n, block->count)) {
         s->failed = WI_NO_MEMORY;
         return;

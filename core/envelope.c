@@ -227,7 +227,7 @@ INLINE void panel_backwards(const factor_t *f, int s, int i, double *x, int vect
 
 /* Solve U'U x = x in place for `count` systems of the same size; the vectors are padded.
  *
- * Each panel waits for the one before it. Two systems in turns fill each other's waiting. */
+ * Each panel waits for the one before it. Several systems in turns fill each other's waiting. */
 INLINE void solve_in_turns(const factor_t *const *f, double *const *x, const int count) {
     const int strips = f[0]->strips;
     for (int s = 0; s < strips; s++) {

@@ -13,8 +13,6 @@
 #include "constants.h"
 #include "vectors.h"
 
-typedef int64_t mask __attribute__((vector_size(8 * LANES), aligned(8)));
-
 /* The share of each supply that each place in need gets. */
 static void serve(int supplies, int width, const double *near, const double *bids, int squarings,
                   double *weights) {
@@ -216,13 +214,14 @@ static double price_block(const wi_program *p, block_t *s, const double *gain, d
             push[x] = k[x] * weight;
             off -= push[x];
         }
+        spread_rows(s);
         if (factor_block(s, pull, NULL)) break;
         double w_tau = solve_block(s, push, 1.0 - off, w_v), curve = 0.0, target = 0.0, dt = 0.0;
         for (int x = 0; x < n; x++) curve += push[x] * (w_v[x] + w_tau);
         for (int corrected = 0; corrected < 2; corrected++) {
             for (int64_t r = 0; r < s->count; r++) {
                 double rhs = target - s->rows[r].slack * s->rows[r].dual;
-                if (corrected) rhs -= s->direction[r].slack * s->direction[r].dual;
+                if (corrected) rhs -= s->direction.slack[r] * s->direction.dual[r];
                 s->complementarity_rhs[r] = rhs;
             }
             right_side(s, s->residual);
@@ -241,7 +240,7 @@ static double price_block(const wi_program *p, block_t *s, const double *gain, d
                 target = larger(centering(s->products, primal, dual, (double)s->count), lowest);
             }
         }
-        double primal = step_length(larger(s->per_primal, far_off(s, &p->pairs, s->u, ku)),
+        double primal = step_length(far_off(s, &p->pairs, s->u, s->per_primal, ku),
                                     STEP_TO_BOUNDARY);
         double dual = step_length(s->per_dual, STEP_TO_BOUNDARY);
         move_block(s, s->direction, s->u, primal, dual);

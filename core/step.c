@@ -52,8 +52,9 @@ static void factor_and_predict(solve_t *s, block_t *block, double *sum, scratch_
     }
     for (int x = 0; x < block->n; x++)
         pull[x] = block->k[x] * (block->cost[x] - b[x] - block->residual[x]);
+    spread_rows(block);
     for (int64_t r = 0; r < block->count; r++)
-        block->complementarity_rhs[r] = -block->rows[r].slack * block->rows[r].dual;
+        block->complementarity_rhs[r] = -block->arrays.slack[r] * block->arrays.dual[r];
     right_side(block, block->residual);
     begin_solve(block, block->rhs, block->v);
     if (factor_block(block, pull, block->v)) return;
@@ -244,16 +245,22 @@ typedef struct {
     double target, primal, dual;
     double join_share; /* see join_rows */
     int trial, affine, clean;
-    int together; /* blocks that one task of a direction or correction solves for: 1 or 2 */
+    int together; /* blocks that one task of a direction or correction solves for */
 } pass_t;
 
-/* G^-1 of the right sides in `sides`, for one block or two. */
+/* G^-1 of the right sides in `sides`, for so many blocks. */
 static void solve_sides(block_t *const *blocks, double *const *sides, int count) {
     for (int a = 0; a < count; a++) sides[a][blocks[a]->grounded] = 0.0;
+    if (count == TURNS) {
+        const factor_t *factors[TURNS];
+        for (int a = 0; a < TURNS; a++) factors[a] = &blocks[a]->factor;
+        solve_in_turns(factors, sides, TURNS);
+        return;
+    }
     if (count == 2)
         factor_solve_two(&blocks[0]->factor, sides[0], &blocks[1]->factor, sides[1]);
     else
-        factor_solve(&blocks[0]->factor, sides[0]);
+        for (int a = 0; a < count; a++) factor_solve(&blocks[a]->factor, sides[a]);
 }
 
 /* Finish a direction once the coupling is known; note how far each block could go. */
@@ -262,11 +269,11 @@ static void direct_task(void *context, int64_t item, int thread) {
     solve_t *s = pass->s;
     block_t *const *blocks = s->blocks + item * pass->together;
     int count = least(pass->together, s->count - (int)item * pass->together);
-    double *full = s->scratch[thread].vectors, *u[2], sums[2];
+    double *full = s->scratch[thread].vectors, *u[TURNS], sums[TURNS];
     for (int a = 0; a < count; a++) {
         block_t *block = blocks[a];
         double *to = full + (int64_t)a * s->width, sum = block->rhs_sum;
-        const double *db = gathered(block, pass->db, full + 2 * (int64_t)s->width);
+        const double *db = gathered(block, pass->db, full + TURNS * (int64_t)s->width);
         for (int x = 0; x < block->n; x++) {
             double push = block->k[x] * db[x];
             to[x] = block->rhs[x] + push;
@@ -278,7 +285,7 @@ static void direct_task(void *context, int64_t item, int thread) {
     solve_sides(blocks, u, count);
     for (int a = 0; a < count; a++) {
         block_t *block = blocks[a];
-        row_direction_t *direction = pass->trial ? block->trial : block->direction;
+        row_direction_t direction = pass->trial ? block->trial : block->direction;
         double tau = end_solve(block, full + (int64_t)a * s->width, sums[a], u[a]);
         row_steps(block, u[a], tau, direction);
         for (int x = 0; x < block->n; x++) u[a][x] += tau;
@@ -292,19 +299,22 @@ static void direct_task(void *context, int64_t item, int thread) {
  * compensated. With them it is Gondzio's: rows that a step of these lengths would leave far off the
  * centre are pulled back towards it. */
 static void correct_rows(const pass_t *pass, block_t *block) {
-    double target = pass->target;
-    for (int64_t r = 0; r < block->count; r++) {
-        const row_t *row = block->rows + r;
-        const row_direction_t *d = block->direction + r;
+    const double target = pass->target, low = CENTRAL_LOW * target, high = CENTRAL_HIGH * target;
+    const row_arrays_t *a = &block->arrays;
+    const row_direction_t d = block->direction;
+    const vec none = {0};
+    for (int64_t r = 0; r < block->count; r += LANES) {
+        vec slack = load(a->slack + r), dual = load(a->dual + r);
+        vec d_slack = load(d.slack + r), d_dual = load(d.dual + r);
         double *rhs = block->complementarity_rhs + r;
         if (pass->primal == 0.0) {
-            *rhs = target - row->slack * row->dual - d->slack * d->dual;
+            store(rhs, target - slack * dual - d_slack * d_dual);
             continue;
         }
-        double product = (row->slack + pass->primal * d->slack) * (row->dual + pass->dual * d->dual);
-        if (product < CENTRAL_LOW * target) *rhs += CENTRAL_LOW * target - product;
-        else if (product > CENTRAL_HIGH * target)
-            *rhs += larger(CENTRAL_HIGH * target - product, -CENTRAL_HIGH * target);
+        vec product = (slack + pass->primal * d_slack) * (dual + pass->dual * d_dual);
+        vec up = __builtin_elementwise_max(low - product, none);
+        vec down = __builtin_elementwise_min(high - product, none);
+        store(rhs, load(rhs) + up + __builtin_elementwise_max(down, none - high));
     }
     right_side(block, block->residual);
     begin_solve(block, block->rhs, block->v);
@@ -315,7 +325,7 @@ static void correct_task(void *context, int64_t item, int thread) {
     pass_t *pass = context;
     block_t *const *blocks = pass->s->blocks + item * pass->together;
     int count = least(pass->together, pass->s->count - (int)item * pass->together);
-    double *v[2];
+    double *v[TURNS];
     for (int a = 0; a < count; a++) correct_rows(pass, blocks[a]), v[a] = blocks[a]->v;
     solve_sides(blocks, v, count);
     for (int a = 0; a < count; a++)
@@ -327,7 +337,8 @@ static void limit_task(void *context, int64_t item, int thread) {
     pass_t *pass = context;
     solve_t *s = pass->s;
     block_t *block = s->blocks[item];
-    block->per_primal = far_off(block, block->pairs, block->u, s->scratch[thread].vectors);
+    block->per_primal = far_off(block, block->pairs, block->u, STEP_TO_BOUNDARY / pass->primal,
+                                s->scratch[thread].vectors);
     row_products(block, block->direction);
     int finite = 1;
     for (int x = 0; x < block->n; x++) finite &= isfinite(block->u[x]) != 0;
@@ -358,9 +369,11 @@ static void run_blocks(solve_t *s, loop_body body, pass_t *pass) {
     run(s, s->count, 8.0 * s->count * s->n * s->n, body, pass);
 }
 
-/* Directions and corrections: two blocks in a task, where there are enough for all threads. */
-static void run_by_two(solve_t *s, loop_body body, pass_t *pass) {
-    pass->s = s, pass->together = s->count >= 8 * s->pool.threads && !s->is_local ? 2 : 1;
+/* Directions and corrections: TURNS blocks in a task, where there are enough for all threads and
+ * all have the same places. */
+static void run_in_turns(solve_t *s, loop_body body, pass_t *pass) {
+    int in_turns = s->count >= 8 * s->pool.threads && !s->is_local;
+    pass->s = s, pass->together = in_turns ? TURNS : 1;
     int items = (s->count + pass->together - 1) / pass->together;
     run(s, items, 8.0 * s->count * s->n * s->n, body, pass);
 }
@@ -377,7 +390,7 @@ static int reduce_products(solve_t *s, double *out, double *maxima, int count) {
 static int direct(solve_t *s, double *db, double share, int trial, double *products, double *primal,
                   double *dual) {
     pass_t pass = {.db = db, .trial = trial, .affine = products != NULL};
-    run_by_two(s, direct_task, &pass);
+    run_in_turns(s, direct_task, &pass);
     double maxima[2] = {0.0, 0.0};
     for (int z = 0; z < s->count; z++) {
         maxima[0] = larger(s->blocks[z]->per_primal, maxima[0]);
@@ -432,13 +445,13 @@ static int newton_step(solve_t *s) {
     solve_schur(s, s->push, db);
     if (direct(s, db, 1.0, 0, products, &primal, &dual)) return 1;
     pass_t correct = {.target = centering(products, primal, dual, (double)s->rows)};
-    run_by_two(s, correct_task, &correct);
+    run_in_turns(s, correct_task, &correct);
     if (push_and_solve(s, db) || direct(s, db, STEP_TO_BOUNDARY, 0, NULL, &primal, &dual)) return 1;
     for (int corrector = 0; corrector < CORRECTORS && primal + dual <= LONG_STEP; corrector++) {
         double try_primal, try_dual;
         correct.primal = smaller(1.0, 1.1 * primal + 0.3);
         correct.dual = smaller(1.0, 1.1 * dual + 0.3);
-        run_by_two(s, correct_task, &correct);
+        run_in_turns(s, correct_task, &correct);
         if (push_and_solve(s, try_db) ||
             direct(s, try_db, STEP_TO_BOUNDARY, 1, NULL, &try_primal, &try_dual))
             return 1;
@@ -448,13 +461,13 @@ static int newton_step(solve_t *s) {
         db = try_db, try_db = swap;
         for (int z = 0; z < s->count; z++) {
             block_t *block = s->blocks[z];
-            row_direction_t *direction = block->direction;
+            row_direction_t direction = block->direction;
             double *u = block->u;
             block->direction = block->trial, block->trial = direction;
             block->u = block->try_u, block->try_u = u;
         }
     }
-    pass_t advance = {0};
+    pass_t advance = {.primal = primal};
     run_blocks(s, limit_task, &advance);
     double maxima[2] = {0.0, 0.0}; /* 1 / the longest step, and whether a number is not finite */
     for (int z = 0; z < s->count; z++) {

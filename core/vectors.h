@@ -9,6 +9,7 @@
 
 #define WIDTH 32 /* columns of a strip of a factor */
 #define PANEL 4  /* rows that are eliminated together */
+#define TURNS 3  /* systems that are solved in turns */
 
 /* LANES doubles in a vector; TILE vectors x PANEL rows stay in registers. */
 #if defined(__AVX512F__)
@@ -26,6 +27,7 @@
 #endif
 
 typedef double vec __attribute__((vector_size(8 * LANES), aligned(8)));
+typedef int64_t mask __attribute__((vector_size(8 * LANES), aligned(8)));
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE vec load(const double *at) { return *(const vec *)at; }
@@ -35,6 +37,19 @@ INLINE double vec_sum(vec v) {
 #pragma clang loop unroll(full)
     for (int lane = 0; lane < LANES; lane++) total += v[lane];
     return total;
+}
+INLINE double vec_max(vec v) {
+    double most = v[0];
+#pragma clang loop unroll(full)
+    for (int lane = 1; lane < LANES; lane++) most = v[lane] > most ? v[lane] : most;
+    return most;
+}
+/* The numbers of an array at LANES places. */
+INLINE vec gather(const double *from, const int32_t *at) {
+    vec v;
+#pragma clang loop unroll(full)
+    for (int lane = 0; lane < LANES; lane++) v[lane] = from[at[lane]];
+    return v;
 }
 INLINE int padded(int n) { return (n + WIDTH - 1) / WIDTH * WIDTH; }
 INLINE int least(int a, int b) { return a < b ? a : b; }

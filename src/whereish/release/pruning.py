@@ -82,7 +82,7 @@ def prune(
     # The bound of the given proof takes longer than the pruning. Doubles are enough to tell that
     # it is not higher, unless it is many digits smaller than the costs.
     reduced, error = _reduced(cost, rows)
-    whole = float((reduced.min(axis=0) + error).sum())
+    whole = float((reduced + error).min(axis=0).sum())
     if bound < whole - LOST * abs(whole):
         whole = lower_bound(proof, prior, quality_metric, privacy_metric, decay)
         if bound < whole - LOST * abs(whole):
@@ -99,7 +99,7 @@ def _pruned(rows: _Rows, cost: Array, epsilon: float) -> Proof:
     _for_outputs(cancel_cycles, m, n, *left_over.by_output(m))
     left_over = left_over.positive()
     reduced, error = _reduced(cost, left_over)
-    spare = np.maximum(reduced - reduced.min(axis=0) - error, 0.0)
+    spare = np.maximum(reduced - reduced.min(axis=0) - error.max(axis=0), 0.0)
     _for_outputs(return_spare, m, spare, *left_over.by_output(m))
     left_over = left_over.positive()
     output, left, right = (
@@ -144,11 +144,11 @@ def _ordered(proof: Proof, n: int, m: int, metric: Array) -> _Rows:
 
 
 def _reduced(cost: Array, rows: _Rows) -> tuple[Array, Array]:
-    """Return (m, n) reduced costs in doubles, and (n,) how far they may be off by rounding."""
+    """Return (m, n) reduced costs in doubles, and how far each may be off by rounding."""
     n, m = cost.shape
     arrives = np.bincount(rows.output * n + rows.left, rows.gain * rows.y, m * n).reshape(m, n)
     leaves = np.bincount(rows.output * n + rows.right, rows.y, m * n).reshape(m, n)
-    return cost.T + arrives - leaves, _ROOM * (cost.T + arrives + leaves).max(axis=0)
+    return cost.T + arrives - leaves, _ROOM * (cost.T + arrives + leaves)
 
 
 def _for_outputs(kernel: Callable[..., Any], m: int, *arguments: Any) -> None:
