@@ -331,13 +331,18 @@ def reduce_members(parts: int, buffers: Sequence[Array], sums: int, maxima: int)
     return reduced
 
 
-def _share(program: Program, result: Result) -> Share:
-    columns, rows = result.columns, result.multipliers
+def multipliers_of(result: Result) -> Multipliers:
+    """Return a copy of the multipliers of a result of the core."""
     fields = (result.row_output, result.row_left, result.row_right, result.row_value)
+    return Multipliers(*(_array(each, result.multipliers).copy() for each in fields))
+
+
+def _share(program: Program, result: Result) -> Share:
+    columns = result.columns
     return Share(
         _array(result.output, columns).copy(),
         _array(result.column, columns * program.n).reshape(columns, program.n).copy(),
-        Multipliers(*(_array(each, rows).copy() for each in fields)),
+        multipliers_of(result),
         result.loss,
         result.bound,
         result.gap,
