@@ -65,6 +65,7 @@
 
 /* Parallel work. */
 #define PARTS 16          /* leaves of the tree of sums */
+#define HUB 4.0           /* a place in this many times the mean number of supports is a hub */
 #define LOCAL_PARTS 4     /* of a program with small supports: its sums are large */
 #define MANY_PARTS 64     /* from this many inputs on: */
 #define MANY_INPUTS 500

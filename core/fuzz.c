@@ -246,6 +246,150 @@ static void try_cones(void) {
     }
 }
 
+/* A program with supports of some places. `room` is how many numbers by support there are. */
+typedef struct {
+    int n, m;
+    int64_t edges, room, first[MOST + 1];
+    int32_t pairs[MOST * MOST], *place;
+    double exponents[MOST * MOST], amount[MOST], *cost, *reach, *column;
+} local_program;
+
+/* Supports and columns that obey all pairs and add up to the amounts. */
+static void make_local(local_program *p) {
+    const int n = p->n;
+    const double scale = one_in(3) ? ldexp(1.0, below(20) - 10) : 1.0;
+    double east[MOST], north[MOST], most = 0.0;
+    for (int x = 0; x < n; x++) {
+        east[x] = uniform() * scale, north[x] = uniform() * scale, p->amount[x] = 0.0;
+        for (int y = 0; y < x; y++)
+            if (!one_in(6)) {
+                p->pairs[2 * p->edges] = x, p->pairs[2 * p->edges + 1] = y;
+                p->exponents[p->edges++] = hypot(east[x] - east[y], north[x] - north[y]);
+            }
+    }
+    for (int z = 0; z < p->m; z++) {
+        const int count = z == 0 && !one_in(6) ? n : (int)fmin(n, 2 + below(n)), begin = below(n);
+        for (int x = 0; x < count; x++) {
+            const int64_t a = p->first[z] + x;
+            const int at = p->place[a] = (begin + x) % n;
+            p->reach[a] = hypot(east[at] - east[begin], north[at] - north[begin]);
+            p->cost[a] = one_in(5) ? 0.0 : uniform();
+            p->column[a] = exp(-0.5 * p->reach[a]), p->amount[at] += p->column[a];
+        }
+        p->first[z + 1] = p->first[z] + count;
+    }
+    for (int x = 0; x < n; x++) most = fmax(p->amount[x], most);
+    for (int x = 0; x < n; x++) p->amount[x] = p->amount[x] > 0.0 ? p->amount[x] / most : 1.0;
+    for (int64_t a = 0; a < p->first[p->m]; a++) p->column[a] /= most;
+}
+
+/* Whether a program has a size, an index or a number that must be refused. */
+static int is_wrong(const local_program *p) {
+    int wrong = p->edges < 1 || p->first[0] != 0, covered[MOST] = {0};
+    for (int64_t a = 0; a < 2 * p->edges; a++)
+        wrong |= p->pairs[a] < 0 || p->pairs[a] >= p->n || p->pairs[a] == p->pairs[a ^ 1];
+    for (int64_t e = 0; e < p->edges; e++) wrong |= !(p->exponents[e] >= 0.0);
+    for (int x = 0; x < p->n; x++) wrong |= !(p->amount[x] > 0.0 && p->amount[x] <= 1.0);
+    for (int z = 0; z < p->m && !wrong; z++) {
+        const int64_t count = p->first[z + 1] - p->first[z];
+        if (count < 2 || count > p->n) return 1;
+        for (int64_t a = p->first[z]; a < p->first[z + 1] && !wrong; a++) {
+            wrong |= p->place[a] < 0 || p->place[a] >= p->n;
+            wrong |= !(p->cost[a] >= 0.0 && p->cost[a] <= 1e300) || !(p->reach[a] >= 0.0);
+            wrong |= !(p->column[a] > 0.0 && p->column[a] <= 1e300);
+            for (int64_t b = p->first[z]; b < a; b++) wrong |= p->place[a] == p->place[b];
+            if (!wrong) covered[p->place[a]] = 1;
+        }
+    }
+    for (int x = 0; x < p->n; x++) wrong |= !covered[x];
+    return wrong;
+}
+
+/* The multipliers are of rows between two places of a support, the columns are probabilities. */
+static void check_local_result(const local_program *p, const wi_result *r, int sensible) {
+    double sum[MOST] = {0};
+    check_result(r, p->n, p->m, 0);
+    REQUIRE(r->columns == 0);
+    for (int64_t a = 0; a < r->multipliers; a++) {
+        int left = 0, right = 0;
+        for (int64_t b = p->first[r->row_output[a]]; b < p->first[r->row_output[a] + 1]; b++)
+            left += p->place[b] == r->row_left[a], right += p->place[b] == r->row_right[a];
+        REQUIRE(left == 1 && right == 1 && r->row_left[a] != r->row_right[a]);
+        REQUIRE(r->row_value[a] > 0.0 && isfinite(r->row_value[a]));
+    }
+    if (!sensible) return;
+    REQUIRE(isfinite(r->loss) && isfinite(r->bound) && r->bound >= 0.0);
+    REQUIRE(r->stopped != WI_SOLVED || r->bound <= r->loss * (1 + 1e-5) + 1e-9);
+    for (int64_t a = 0; a < p->first[p->m]; a++) {
+        REQUIRE(p->column[a] > 0.0);
+        sum[p->place[a]] += p->column[a];
+    }
+    for (int x = 0; x < p->n; x++) REQUIRE(fabs(sum[x] - p->amount[x]) <= 1e-12);
+}
+
+static void spoil_indices(local_program *p, int wrong_first) {
+    if (p->edges && one_in(8)) p->pairs[next() % (uint64_t)(2 * p->edges)] = (int32_t)next();
+    if (p->edges && one_in(8)) p->pairs[next() % (uint64_t)(2 * p->edges)] = below(p->n + 2) - 1;
+    if (one_in(8)) p->place[next() % (uint64_t)p->room] = (int32_t)next();
+    if (one_in(8)) p->place[next() % (uint64_t)p->room] = below(p->n + 2) - 1; /* or one twice */
+    if (!wrong_first) return;
+    int64_t *at = p->first + below(p->m + 1);
+    *at = one_in(2) ? *at + below(7) - 3 : (int64_t)next();
+}
+
+static void try_local(void) {
+    local_program p = {.n = 1 + below(MOST), .m = 1 + below(MOST)};
+    const int wrong_first = one_in(10);
+    p.room = (int64_t)p.n * p.m;
+    p.place = calloc((size_t)p.room, sizeof(int32_t));
+    p.cost = calloc((size_t)p.room, sizeof(double));
+    p.reach = calloc((size_t)p.room, sizeof(double));
+    p.column = calloc((size_t)p.room, sizeof(double));
+    if (!p.place || !p.cost || !p.reach || !p.column) goto end;
+    make_local(&p);
+    if (!wrong_first) { /* no number more than there must be: reading one more is found */
+        p.room = p.first[p.m];
+        p.place = realloc(p.place, sizeof(int32_t) * (size_t)p.room);
+        p.cost = realloc(p.cost, sizeof(double) * (size_t)p.room);
+        p.reach = realloc(p.reach, sizeof(double) * (size_t)p.room);
+        p.column = realloc(p.column, sizeof(double) * (size_t)p.room);
+        if (!p.place || !p.cost || !p.reach || !p.column) goto end;
+    }
+    spoil_indices(&p, wrong_first);
+    const int spoilt = spoil(p.cost, p.room) | spoil(p.reach, p.room) | spoil(p.column, p.room) |
+                       spoil(p.exponents, p.edges) | spoil(p.amount, p.n);
+    const int32_t given_n = one_in(40) ? strange_size() : p.n;
+    const int32_t given_m = one_in(40) ? strange_size() : p.m;
+    const int64_t given_edges = one_in(40) ? -(int64_t)(next() >> 1) : p.edges;
+    static const volatile uint8_t flags[] = {0, 1};
+    watch w = {.stop_after = one_in(3) ? below(8) : 1000};
+    wi_options options = {
+        .tolerance = one_in(20) ? strange_number() : 1e-7,
+        .time_limit_s = one_in(10) ? strange_number() : one_in(4) ? uniform() * 1e-3 : 0.3,
+        .threads = one_in(20) ? below(9) - 4 : 1 + below(3),
+        .stop = one_in(10) ? &flags[below(2)] : NULL,
+        .progress = one_in(3) ? on_progress : NULL,
+        .context = &w,
+    };
+    if (!(options.time_limit_s <= 0.3)) options.time_limit_s = one_in(2) ? NAN : 0.3;
+    const int wrong = given_n != p.n || given_m != p.m || given_edges != p.edges ||
+                      !(options.tolerance > 0.0) || is_wrong(&p);
+    const int none = one_in(100); /* no array of columns */
+    double *prices = calloc((size_t)p.n, sizeof(double));
+    wi_result *result = NULL;
+    const int status = wi_solve_local(given_n, given_m, given_edges, p.pairs, p.exponents, p.first,
+                                      p.place, p.cost, p.reach, p.amount, &options,
+                                      none ? NULL : p.column, prices, &result);
+    REQUIRE(status >= WI_OK && status <= WI_NO_MEMORY);
+    REQUIRE((status == WI_OK) == (result != NULL));
+    REQUIRE((status == WI_OK) == !(wrong || none));
+    if (status == WI_OK) check_local_result(&p, result, !spoilt);
+    wi_result_free(result);
+    free(prices);
+end:
+    free(p.place), free(p.cost), free(p.reach), free(p.column);
+}
+
 /* The checks get any numbers; sizes are their caller's. */
 static void try_checks(void) {
     const int n = 1 + below(MOST), m = 1 + below(MOST);
@@ -305,8 +449,9 @@ static void try_prices(void) {
     if (one_in(8)) decay[below(n * n)] = (float)strange_number();
     const int64_t flows = wi_cover(
         outputs, n, cost, prices, decay, one_in(8) ? strange_number() : 0.01, below(6),
-        one_in(8) ? below(3) - 1 : 1 << 18, one_in(8) ? strange_number() : 1e-3, one_in(8) ? strange_number() : 1e-4, residual,
-        uncovered, capacity, output, left, right, value);
+        one_in(8) ? below(3) - 1 : 1 << 18, one_in(8) ? strange_number() : 1e-3,
+        one_in(8) ? strange_number() : 1e-4, residual, uncovered, capacity, output, left, right,
+        value);
     REQUIRE(flows >= -1);
     for (int64_t a = 0; a < flows && a < capacity; a++) {
         REQUIRE(output[a] >= 0 && output[a] < outputs);
@@ -400,6 +545,7 @@ int main(int count, char **words) {
         try_checks();
         try_spanner();
         try_cones();
+        try_local();
         try_prices();
         try_pruning();
         try_elastic();

@@ -14,6 +14,8 @@
 #include "constants.h"
 #include "vectors.h"
 
+#define SPENT 1e-3 /* complementarity below this share of the target: no step closes the gap */
+
 /* A support: its places, from 0 on in the order of the program. */
 typedef struct {
     int n;
@@ -46,8 +48,24 @@ static void neighbours_free(neighbours_t *all) {
     *all = (neighbours_t){0};
 }
 
+/* Put the places that are in many supports last: the Schur complement couples them with nearly all
+ * others, and only their own rows of its envelope become long. The order of the others stays. */
+static int hubs_last(int n, int64_t entries, const int32_t *place, int32_t *order) {
+    int64_t *count = NEW(int64_t, n);
+    int32_t *hubs = NEW(int32_t, n);
+    int kept = 0, last = 0, failed = !count || !hubs;
+    for (int64_t a = 0; a < entries && !failed; a++) count[place[a]]++;
+    for (int x = 0; x < n && !failed; x++) {
+        if ((double)count[order[x]] * n > HUB * (double)entries) hubs[last++] = order[x];
+        else order[kept++] = order[x];
+    }
+    if (!failed) memcpy(order + kept, hubs, sizeof(int32_t) * (size_t)last);
+    free(count), free(hubs);
+    return failed;
+}
+
 static int neighbours_new(neighbours_t *all, int n, int64_t edges, const int32_t *pairs,
-                          const double *exponents) {
+                          const double *exponents, int64_t entries, const int32_t *place) {
     *all = (neighbours_t){.n = n};
     uint8_t *near = NEW(uint8_t, edges);
     int64_t *filled = NEW(int64_t, n);
@@ -55,7 +73,8 @@ static int neighbours_new(neighbours_t *all, int n, int64_t edges, const int32_t
     all->right = NEW(int32_t, 2 * edges), all->exponent = NEW(double, 2 * edges);
     int failed = !near || !filled || !all->order || !all->rank || !all->start || !all->right ||
                  !all->exponent || near_pairs(n, edges, pairs, exponents, near) ||
-                 near_order(n, edges, pairs, near, all->order);
+                 near_order(n, edges, pairs, near, all->order) ||
+                 hubs_last(n, entries, place, all->order);
     if (!failed) {
         for (int x = 0; x < n; x++) all->rank[all->order[x]] = x;
         for (int64_t a = 0; a < 2 * edges; a++) all->start[all->rank[pairs[a]] + 1]++;
@@ -177,6 +196,22 @@ static void write_columns(const solve_t *s, const support_t *supports, double *c
     }
 }
 
+/* Whether the columns add up to the amounts and obey their rows, to the tolerance. While they do
+ * not, the loss may be below the bound, and a gap says nothing: no columns may do so at all. */
+static int is_feasible_local(const solve_t *s) {
+    const double limit = s->options.tolerance;
+    for (int x = 0; x < s->n; x++)
+        if (!(fabs(s->totals[x] - s->amount[x]) <= limit * s->amount[x])) return 0;
+    for (int z = 0; z < s->count; z++) {
+        const block_t *block = s->blocks[z];
+        for (int64_t r = 0; r < block->count; r++) {
+            const row_t *row = block->rows + r;
+            if (!(row->decay * block->k[row->i] - block->k[row->j] <= limit)) return 0;
+        }
+    }
+    return 1;
+}
+
 /* Newton steps until the gap is closed or the time is up. The bound is that of this program. */
 static void descend_local(solve_t *s) {
     for (; s->iterations < ITERATIONS; s->iterations++) {
@@ -190,10 +225,14 @@ static void descend_local(solve_t *s) {
             asked = s->options.progress(s->options.context, &now);
         }
         s->stopped = asked ? WI_STOPPED : WI_SOLVED;
-        if (asked || (s->iterations && gap <= s->options.tolerance)) return;
+        if (asked || (s->iterations && fabs(gap) <= s->options.tolerance && is_feasible_local(s)))
+            return;
         int stop = agreed_stop(s);
+        int spent = s->mu * (double)s->rows < SPENT * s->options.tolerance * s->loss;
+        int ended = stop || spent || newton_step(s) || s->failed;
+        if (ended && !stop) stop = agreed_stop(s); /* in the middle of a step */
         s->stopped = stop ? stop - 1 : WI_NUMERICS;
-        if (stop || newton_step(s) || s->failed) return;
+        if (ended) return;
     }
 }
 
@@ -328,11 +367,14 @@ static int check_local(int32_t n, int32_t m, int64_t edges, const int32_t *pairs
     uint8_t *seen = NEW(uint8_t, n);
     if (!seen) return WI_NO_MEMORY;
     int status = WI_OK;
-    for (int z = 0; z < m && !status; z++) {
+    for (int z = 0; z < m && !status; z++) { /* 2: in a support, 3: in this one */
         for (int64_t a = first[z]; a < first[z + 1] && !status; a++)
-            if (place[a] < 0 || place[a] >= n || seen[place[a]]++) status = WI_BAD_INDEX;
-        for (int64_t a = first[z]; a < first[z + 1] && !status; a++) seen[place[a]] = 0;
+            if (place[a] < 0 || place[a] >= n || seen[place[a]] == 3) status = WI_BAD_INDEX;
+            else seen[place[a]] = 3;
+        for (int64_t a = first[z]; a < first[z + 1] && !status; a++) seen[place[a]] = 2;
     }
+    for (int x = 0; x < n && !status; x++)
+        if (!seen[x]) status = WI_BAD_SIZE; /* nothing can add up to its amount */
     free(seen);
     if (status) return status;
     if (check_numbers(exponents, edges, 1) || check_numbers(cost, first[m], 0) ||
@@ -360,7 +402,7 @@ int32_t WI_EXPORT(wi_solve_local)(int32_t n, int32_t m, int64_t edges, const int
     int catching = options->catch_interrupt && interrupt_catch();
     support_t *supports = NEW(support_t, m);
     int32_t *index = NEW(int32_t, n);
-    int failed = neighbours_new(&all, n, edges, pairs, exponents) || !supports || !index;
+    int failed = neighbours_new(&all, n, edges, pairs, exponents, first[m], place) || !supports || !index;
     for (int x = 0; x < n && !failed; x++) index[x] = -1;
     for (int z = 0; z < m && !failed; z++)
         failed = support_new(supports + z, &all, (int)(first[z + 1] - first[z]), first[z], place, cost,

@@ -47,6 +47,7 @@ typedef struct {
     float *reach;                   /* (n) largest decay to a demand, then gain times that */
     float *bid, *best, *kept, *got, *need; /* (demands, padded) */
     float *row, *near;              /* shares of a supply; decay from each supply to each demand */
+    float *last;                    /* (n) the bids for the output before, from which the next begin */
     int64_t near_size;
 } space;
 
@@ -180,11 +181,12 @@ int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, cons
     s.demand = malloc(ints), s.supply = malloc(ints);
     s.reach = malloc(floats), s.bid = malloc(floats), s.best = malloc(floats), s.kept = malloc(floats);
     s.got = malloc(floats), s.need = malloc(floats), s.row = malloc(floats);
-    s.near = malloc(floats);
+    s.near = malloc(floats), s.last = malloc(floats);
     int64_t count = 0;
     if (!s.gain || !s.demand || !s.supply || !s.reach || !s.bid || !s.best || !s.kept || !s.got || !s.need ||
-        !s.row || !s.near)
+        !s.row || !s.near || !s.last)
         count = -1;
+    for (int64_t x = 0; x < n && !count; x++) s.last[x] = 1.0f;
     for (int64_t z = 0; z < outputs && count >= 0; z++) {
         int64_t demands, supplies;
         for (int64_t x = 0; x < n; x++) s.gain[x] = cost[z * n + x] - prices[x];
@@ -195,9 +197,14 @@ int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, cons
         }
         const int64_t padded = (demands + WIDE - 1) / WIDE * WIDE;
         if (demands) {
-            for (int64_t c = 0; c < padded; c++) s.bid[c] = c < demands ? 1.0f : 0.0f;
+            int64_t known = 0;
+            for (int64_t c = 0; c < demands; c++) known += s.last[s.demand[c]] < 1.0f;
+            for (int64_t c = 0; c < padded; c++)
+                s.bid[c] = c >= demands ? 0.0f : 8 * known > 7 * demands ? s.last[s.demand[c]] : 1.0f;
             int squarings = settle(&s, demands, supplies, padded, 0, rounds, tolerance, (float)cut,
                                    uncovered + z);
+            for (int64_t x = 0; x < n; x++) s.last[x] = 1.0f;
+            for (int64_t c = 0; c < demands; c++) s.last[s.demand[c]] = s.best[c];
             if (capacity > 0 && squarings < 5) { /* fewer flows, if they cover as much */
                 double again, need = 0.0;
                 for (int64_t c = 0; c < demands; c++) need += s.need[c];
@@ -241,7 +248,7 @@ int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, cons
             if (s.gain[x] >= 0.0 && s.gain[x] < residual[x]) residual[x] = s.gain[x];
     }
     free(s.gain), free(s.demand), free(s.supply), free(s.reach), free(s.bid), free(s.best), free(s.kept);
-    free(s.got), free(s.need), free(s.row), free(s.near);
+    free(s.got), free(s.need), free(s.row), free(s.near), free(s.last);
     return count;
 }
 

@@ -276,13 +276,19 @@ class TestLarge:
         assert again == pytest.approx(built.build.lower_bound_km, rel=1e-9)
         assert told
 
-    def test_auto_takes_the_better_one(self) -> None:
+    @pytest.mark.parametrize(
+        ("most_local", "method"), [(6_000, "local-optimal+remap"), (0, "coarse-optimal+remap")]
+    )
+    def test_auto_takes_the_better_one(
+        self, most_local: int, method: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("whereish.mechanisms.large_bound._MOST_LOCAL", most_local)
         built = wh.optimal(self.where, self.prior, 1.07, method="auto", memory_limit_gb=1e-6)
         closed = wh.closed_form(self.where, self.prior, 1.07)
         assert wh.quality_loss(built, self.prior) <= wh.quality_loss(closed, self.prior)
         assert built.build.gap is not None
         assert built.build.gap < 0.1
-        assert built.build.method == "coarse-optimal+remap"
+        assert built.build.method == method
 
     def test_a_bound_comes_out_even_if_the_time_is_up(self) -> None:
         built = wh.optimal(
@@ -293,12 +299,18 @@ class TestLarge:
         assert built.build.lower_bound_km is not None
         assert 0 < built.build.lower_bound_km <= least * (1 + 2e-4)
 
-    def test_how_far_uses_prices(self) -> None:
+    @pytest.mark.parametrize(
+        ("most_local", "note"), [(6_000, "epsilon long"), (0, "clusters of places")]
+    )
+    def test_how_far_uses_prices(
+        self, most_local: int, note: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("whereish.mechanisms.large_bound._MOST_LOCAL", most_local)
         built = wh.how_far(wh.exponential(self.where, 1.07), self.prior)
-        assert "clusters of places" in built.build.notes[-1]
+        assert note in built.build.notes[-1]
 
     def test_a_large_proof_is_not_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("whereish.mechanisms.large._KEPT_ROWS", 10)
+        monkeypatch.setattr("whereish.mechanisms.large_bound._KEPT_ROWS", 10)
         built = wh.how_far(wh.exponential(self.where, 1.07), self.prior)
         assert built.proof is None
         assert "is not kept" in built.build.notes[-1]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
@@ -52,6 +53,21 @@ def parallel_for(function: Callable[..., Any], items: int, *arguments: Any) -> N
         jobs = [pool.submit(function, low, high, *arguments) for low, high in pairwise(cuts)]
         for job in jobs:
             job.result()
+
+
+def in_order(function: Callable[[Piece], Item], pieces: Sequence[Piece]) -> Iterator[Item]:
+    """Yield ``function(piece)`` for all pieces in order; a few run ahead, on all cores."""
+    ahead = cores() + 2
+    with ThreadPoolExecutor(cores()) as pool:
+        jobs = deque(pool.submit(function, piece) for piece in pieces[:ahead])
+        try:
+            for number in range(len(pieces)):
+                result = jobs.popleft().result()
+                if number + ahead < len(pieces):
+                    jobs.append(pool.submit(function, pieces[number + ahead]))
+                yield result
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _next_item(items: queue.Queue[Any]) -> Any:

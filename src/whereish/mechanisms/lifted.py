@@ -39,10 +39,28 @@ def lifted_matrix(
     deadline: Deadline | None = None,
 ) -> Array | None:
     """Return a matrix that is private up to rounding, over all outputs; None if it is late."""
+    columns = extended_columns(epsilon, metric, coarse)
+    return private_matrix(prior, loss, epsilon, metric, columns, progress, deadline)
+
+
+def private_matrix(
+    prior: Array,
+    loss: Array,
+    epsilon: float,
+    metric: Array,
+    columns: Array,
+    progress: Callable[[int, int], object] | None = None,
+    deadline: Deadline | None = None,
+    rounds: int = _ROUNDS,
+) -> Array | None:
+    """Move positive columns to a matrix that is private up to rounding; None if it is late.
+
+    The result is over all outputs: each column is reported as the output that suits it best. It is
+    late if about so many ``rounds`` take longer than there is time.
+    """
     exponents = epsilon * (1 - _LESS) * metric
-    start = np.log(_extended(epsilon, metric, coarse))
     until = deadline or Deadline()
-    logs = _relaxed(start, prior, exponents, progress, until)
+    logs = _relaxed(np.log(columns), prior, exponents, progress, until, rounds)
     if logs is None:
         return None
     np.exp(np.negative(exponents, out=exponents), out=exponents)  # now the decay
@@ -54,7 +72,14 @@ def lifted_matrix(
     return matrix
 
 
-def _extended(epsilon: float, metric: Array, coarse: Coarse) -> Array:
+def smallest_extension(epsilon: float, metric: Array, columns: Array) -> Array:
+    """Return the smallest private columns above columns that are 0 at some places."""
+    above = np.empty_like(columns)
+    for_rows("wi_lift", *columns.shape, columns, np.exp(-epsilon * (1 - _LESS) * metric), above)
+    return np.maximum(above, np.finfo(float).tiny)
+
+
+def extended_columns(epsilon: float, metric: Array, coarse: Coarse) -> Array:
     """Extend the columns to all places: the geometric mean of the two extreme extensions."""
     decay = np.exp(-epsilon * metric[:, coarse.medoids])
     known = np.maximum(coarse.columns, _FLOOR)
@@ -92,6 +117,7 @@ def _relaxed(
     exponents: Array,
     progress: Callable[[int, int], object] | None,
     deadline: Deadline,
+    expected: int,
 ) -> Array | None:
     n, m = logs.shape
     count = min(_NEIGHBOURS, n - 1)
@@ -111,7 +137,7 @@ def _relaxed(
             if progress is not None and done % 10 == 0:
                 progress(done, steps)
             if done >= 5 and done % 5 == 0:
-                needed = (time.perf_counter() - begun) / done * max(_ROUNDS - done, 0)
+                needed = (time.perf_counter() - begun) / done * max(expected - done, 0)
                 if deadline.left < needed:
                     return None
             done += 1
