@@ -20,7 +20,8 @@ from wheels import load
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "core"
 TESTS = ("tests/test_core_build.py", "tests/test_structured.py", "tests/test_release.py",
-         "tests/test_repair.py", "tests/test_price_bound.py", "tests/test_elastic.py")  # fmt: skip
+         "tests/test_repair.py", "tests/test_price_bound.py", "tests/test_solvers_local.py",
+         "tests/test_local.py", "tests/test_elastic.py")  # fmt: skip
 UNITS = load("core/build.py").UNITS
 _FLAGS = (
     "-std=gnu11", "-O1", "-g", "-fno-omit-frame-pointer", "-w", "-Wno-psabi",
