@@ -20,6 +20,10 @@ enum {
 
 /* Bids aim a little above the need: otherwise a demand comes close to it and never reaches it. */
 #define OVERSHOOT 1.003f
+/* In place of a bid of the output before, where it had no demand. */
+#define UNKNOWN (-1.0f)
+/* The share of the demands that the output before must have had. */
+#define ALIKE 0.875
 /* The share of the need that fewer flows may leave uncovered. */
 #define NEARLY 1e-4
 
@@ -134,6 +138,17 @@ static int gather(space *s, const float *decay, float least, int64_t most_pairs,
     return 0;
 }
 
+/* Begin with the bids for the output before, if most demands are the same, or else with equal bids. */
+static void first_bids(space *s, int64_t demands, int64_t padded) {
+    int64_t known = 0;
+    for (int64_t c = 0; c < demands; c++) known += s->last[s->demand[c]] >= 0.0f;
+    const int alike = (double)known > ALIKE * (double)demands;
+    for (int64_t c = 0; c < padded; c++) {
+        const float last = c < demands && alike ? s->last[s->demand[c]] : UNKNOWN;
+        s->bid[c] = c >= demands ? 0.0f : last >= 0.0f ? last : 1.0f;
+    }
+}
+
 /* Raise the bids of those in need until they are covered; return the squarings of the best round.
  * The bids and the first round are given: later rounds have higher powers, and fewer flows. */
 static int settle(space *s, int64_t demands, int64_t supplies, int64_t padded, int first,
@@ -186,7 +201,7 @@ int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, cons
     if (!s.gain || !s.demand || !s.supply || !s.reach || !s.bid || !s.best || !s.kept || !s.got || !s.need ||
         !s.row || !s.near || !s.last)
         count = -1;
-    for (int64_t x = 0; x < n && !count; x++) s.last[x] = 1.0f;
+    for (int64_t x = 0; x < n && !count; x++) s.last[x] = UNKNOWN;
     for (int64_t z = 0; z < outputs && count >= 0; z++) {
         int64_t demands, supplies;
         for (int64_t x = 0; x < n; x++) s.gain[x] = cost[z * n + x] - prices[x];
@@ -197,13 +212,10 @@ int64_t WI_EXPORT(wi_cover)(int64_t outputs, int64_t n, const double *cost, cons
         }
         const int64_t padded = (demands + WIDE - 1) / WIDE * WIDE;
         if (demands) {
-            int64_t known = 0;
-            for (int64_t c = 0; c < demands; c++) known += s.last[s.demand[c]] < 1.0f;
-            for (int64_t c = 0; c < padded; c++)
-                s.bid[c] = c >= demands ? 0.0f : 8 * known > 7 * demands ? s.last[s.demand[c]] : 1.0f;
+            first_bids(&s, demands, padded);
             int squarings = settle(&s, demands, supplies, padded, 0, rounds, tolerance, (float)cut,
                                    uncovered + z);
-            for (int64_t x = 0; x < n; x++) s.last[x] = 1.0f;
+            for (int64_t x = 0; x < n; x++) s.last[x] = UNKNOWN;
             for (int64_t c = 0; c < demands; c++) s.last[s.demand[c]] = s.best[c];
             if (capacity > 0 && squarings < 5) { /* fewer flows, if they cover as much */
                 double again, need = 0.0;

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -319,6 +320,24 @@ def test_pictures_draw_a_map_and_say_who_made_it(made: Path, tmp_path: Path) -> 
     assert "degrees" in done.output
 
 
+def test_ctrl_c_while_a_compiled_module_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module raises ImportError, not KeyboardInterrupt."""
+
+    def interrupted(_name: str) -> None:
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    extract = town(streets=20).write(tmp_path / "town.osm.pbf")
+    monkeypatch.setattr("whereish.extras.importlib", SimpleNamespace(import_module=interrupted))
+    # The threads of the test run are not the command's.
+    monkeypatch.setattr("whereish.cli.console.threading.active_count", lambda: 1)
+    done = CliRunner().invoke(app, ["map", str(extract), "-o", str(tmp_path / "out.geojson")])
+    assert done.exit_code == 130
+    assert "Traceback" not in done.output
+    assert list(tmp_path.iterdir()) == [extract]
+
+
 @pytest.mark.heavy
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     large = town(streets=20_000).write(tmp_path / "large.osm.pbf")
@@ -330,7 +349,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
         code = process.wait()
-    assert code in (0, 130)
+    assert code in (0, 130), rest
     assert "Traceback" not in rest
     if code == 130:
         assert list(tmp_path.iterdir()) == [large]

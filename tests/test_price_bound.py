@@ -309,6 +309,39 @@ class TestLarge:
         built = wh.how_far(wh.exponential(self.where, 1.07), self.prior)
         assert note in built.build.notes[-1]
 
+    @pytest.mark.parametrize("most_local", [6_000, 0])
+    def test_how_far_tells_how_much_is_done(
+        self, most_local: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("whereish.mechanisms.large_bound._MOST_LOCAL", most_local)
+        told: list[tuple[int, int]] = []
+        made = wh.exponential(self.where, 1.07)
+        wh.how_far(made, self.prior, progress=lambda done, all_: told.append((done, all_)))
+        assert told
+        assert all(0 <= done < all_ for done, all_ in told)
+
+    @pytest.mark.parametrize("outputs", [[3], [0, 55], [1, 8, 20, 21, 22, 40]])
+    def test_few_outputs(self, outputs: list[int]) -> None:
+        """Places that are far from all outputs are in the support of the best one."""
+        built = wh.optimal(
+            self.where, self.prior, 2.0, method="auto", memory_limit_gb=1e-6, outputs=outputs
+        )
+        best = wh.optimal(self.where, self.prior, 2.0, outputs=outputs)
+        assert best.build.lower_bound_km is not None
+        assert built.build.lower_bound_km is not None
+        assert built.build.lower_bound_km <= best.build.lower_bound_km * (1 + 1e-5)
+        assert wh.quality_loss(built, self.prior) >= best.build.lower_bound_km * (1 - 1e-9)
+
+    @pytest.mark.parametrize("zeros", [0.3, 0.6])
+    def test_auto_is_never_worse_than_the_closed_form(self, zeros: float) -> None:
+        prior = np.where(np.random.default_rng(7).random(56) < zeros, 0.0, self.prior)
+        prior /= prior.sum()
+        built = wh.optimal(self.where, prior, 4.0, method="auto", memory_limit_gb=1e-6)
+        closed = wh.closed_form(self.where, prior, 4.0)
+        assert wh.quality_loss(built, prior) <= wh.quality_loss(closed, prior)
+        assert built.build.gap is not None
+        assert built.build.gap < 0.5
+
     def test_a_large_proof_is_not_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("whereish.mechanisms.large_bound._KEPT_ROWS", 10)
         built = wh.how_far(wh.exponential(self.where, 1.07), self.prior)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -425,6 +426,19 @@ def test_a_callback_that_raises_ends_the_solve() -> None:
     with pytest.raises(ZeroDivisionError, match="told"):
         on_a_grid().solve(progress=progress)
     assert len(calls) == 3
+
+
+def test_ctrl_c_is_not_taken_for_a_result() -> None:
+    calls = []
+
+    def progress() -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        on_a_grid().solve(progress=progress)
+    assert len(calls) <= 3
 
 
 def test_progress_is_told_of_every_iteration_and_changes_nothing() -> None:

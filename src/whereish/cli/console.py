@@ -53,7 +53,13 @@ def command(function: Command) -> Command:
             document = function(*args, **kwargs)
             if kwargs.get("as_json") and document is not None:
                 emit(document)
-        except ModuleNotFoundError as missing:
+        except ImportError as missing:
+            # A compiled module that is interrupted while it is imported raises this.
+            if isinstance(missing.__cause__, KeyboardInterrupt):
+                _say_stopped()
+                raise typer.Exit(EXIT_INTERRUPTED) from None
+            if not isinstance(missing, ModuleNotFoundError):
+                raise
             if (advice := missing_extra(missing)) is None:
                 raise
             say(f"whereish: {advice}")
@@ -63,14 +69,19 @@ def command(function: Command) -> Command:
             code = next(code for kind, code in ERROR_CODES if isinstance(wrong, kind))
             raise typer.Exit(code) from None
         except KeyboardInterrupt:
-            say("whereish: stopped; no file was left half written")
-            if threading.active_count() > 1:
-                # A solver that does not stop at once must not hold up, or abort, the exit.
-                sys.stdout.flush()
-                os._exit(EXIT_INTERRUPTED)
+            _say_stopped()
             raise typer.Exit(EXIT_INTERRUPTED) from None
 
     return guarded  # type: ignore[return-value]
+
+
+def _say_stopped() -> None:
+    """Say that Ctrl-C ended the command; end the process if other threads could hold it up."""
+    say("whereish: stopped; no file was left half written")
+    if threading.active_count() > 1:
+        # A solver that does not stop at once must not hold up, or abort, the exit.
+        sys.stdout.flush()
+        os._exit(EXIT_INTERRUPTED)
 
 
 @contextmanager

@@ -112,6 +112,8 @@ def solve_coarse(
         masses, means[:, outputs], spanner.edges, epsilon * spanner.lengths, epsilon * inside,
         COARSE_TOLERANCE, time_limit_s,
     )  # fmt: skip
+    if solved.stopped == "asked":
+        raise KeyboardInterrupt
     y = solved.multipliers
     if not len(y.value):
         return None

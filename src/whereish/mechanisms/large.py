@@ -2,7 +2,8 @@
 
 Where epsilon is large enough for columns that cover few places, the mechanism comes from programs
 with small supports (`local`). Otherwise it is extended from the optimum of a coarser program
-(`lifted`) or is a closed form, whichever loses less. The lower bound is in `large_bound`.
+(`lifted`). If there is time, it is a closed form where that loses less. The lower bound is in
+`large_bound`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from whereish.mechanisms.coarse import Coarse
 from whereish.mechanisms.large_bound import (
     Progress,
     allowed_seconds,
-    coarse_bound,
-    local_bound,
+    large_bound,
     local_program,
     loss_of,
     whole_program,
@@ -37,7 +37,6 @@ from whereish.solvers import Progress as SolverProgress
 from whereish.solvers.estimates import estimate_closed_form
 
 _MADE_SHARE = 0.85  # of the time left, for the mechanism from small supports
-_GOOD_GAP = 0.2  # with a larger one, a coarser program is tried too
 _LIFT_SHARE = 0.45  # of the time left, for a mechanism from its optimum
 _FORM_SHARE = 0.3  # of the time left, for a closed form that may lose less
 _FORM_S = 0.2  # of its estimated time, which is for a busy machine
@@ -77,31 +76,29 @@ def large_mechanism(
             progress(SolverProgress(steps, silent, 0.0, 1.0, m, 0))
 
     deadline = Deadline(allowed_seconds(n, time_limit_s))
-    found = bound = None
+    found, whole, slow = None, None, 1.0
     if not lift:
         found = closed()
         if time_limit_s is None:
             deadline = Deadline(allowed_seconds(n, None))
     local = local_program(problem, deadline, tell)
-    if local is not None:
-        if found is None:
-            until = Deadline(_MADE_SHARE * deadline.left)
-            found = _made_local(inputs, targets, problem, local, tell, until)
-        bound = local_bound(problem, local, deadline, tell)
-    if (
-        found is None
-        or bound is None
-        or not (bound.bound >= (1 - _GOOD_GAP) * loss_of(found, problem) or deadline.passed)
-    ):
+    if found is None and local is not None:
+        until = Deadline(_MADE_SHARE * deadline.left)
+        found = _made_local(inputs, targets, problem, local, tell, until)
+    has_closed = found is None or not lift
+    if found is None:
         whole, slow = whole_program(problem, max(deadline.left, 0.0))
-        if found is None:
-            found = _best_other(inputs, targets, problem, closed, whole, slow, tell, deadline)
-        if whole is not None:
-            other = coarse_bound(problem, whole, deadline, tell)
-            bound = other if bound is None or other.bound > bound.bound else bound
+        found = _best_other(inputs, targets, problem, closed, whole, slow, tell, deadline)
+    bound = large_bound(problem, local, loss_of(found, problem), deadline, tell, whole)
+    if not has_closed and _form_seconds(problem) < deadline.left:
+        found = min((found, closed()), key=lambda one: loss_of(one, problem))
     found = with_bound(found, problem, bound)
     build = replace(found.build, seconds=time.perf_counter() - start)
     return found.with_metadata(build, found.proof)
+
+
+def _form_seconds(problem: Problem) -> float:
+    return _FORM_S * estimate_closed_form(*problem.loss.shape).seconds
 
 
 def _best_other(
@@ -118,9 +115,7 @@ def _best_other(
         found = _lifted(inputs, targets, problem, whole, progress, until)
     if found is None:
         return closed()
-    if slow * _FORM_S * estimate_closed_form(*problem.loss.shape).seconds > (
-        _FORM_SHARE * deadline.left
-    ):
+    if slow * _form_seconds(problem) > _FORM_SHARE * deadline.left:
         return found
     return min((closed(), found), key=lambda one: loss_of(one, problem))
 

@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from whereish.deadline import Deadline
-from whereish.errors import SolveError
 from whereish.limits import BOUND_PLACES, BOUND_POWER, BOUND_S
 from whereish.measures import Proof, relative_gap, streamed_bound
 from whereish.mechanisms.coarse import Coarse, solve_coarse
-from whereish.mechanisms.local import Local, local_proofs, solve_in_rounds
+from whereish.mechanisms.local import Local, has_time, local_proofs, solve_in_rounds
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.price_bound import (
     EFFORTS,
     GOOD_RAISE,
+    RAISE,
     Problem,
     improved,
     nearly_covered,
@@ -45,6 +45,8 @@ _LARGEST_GAP = 0.1  # of a coarser program that is preferred to the smallest one
 _LOCAL_CLUSTERS = 150  # of the program with which those with small supports begin
 _LOCAL_OUTPUTS = 400  # of these, where there is no time for all
 _LOCAL_SHARE, _SOME_SHARE = 0.7, 0.45  # of the time, for programs with all outputs, with some
+_STEPS = 200  # of all these programs together, about
+_GOOD_GAP = 0.2  # with a larger one, the bound of a coarser program is tried too
 _MOST_LOCAL = 6_000  # for more places, the Schur complement needs too much memory
 # A proof of lower prices is faster, and costs less than a less thorough one.
 _WAYS = (
@@ -102,24 +104,32 @@ def local_program(
     n, m = problem.loss.shape
     if n > _MOST_LOCAL:
         return None
-    first = solve_coarse(*_parts(problem), _LOCAL_CLUSTERS)
+    sizes = (
+        [(m, _LOCAL_SHARE), (_LOCAL_OUTPUTS, _SOME_SHARE)]
+        if m > _LOCAL_OUTPUTS
+        else [(m, _LOCAL_SHARE)]
+    )
+    sizes = [(m, _LOCAL_SHARE)] + [(_LOCAL_OUTPUTS, _SOME_SHARE)] * (m > _LOCAL_OUTPUTS)
+    sizes = [
+        (outputs, share)
+        for outputs, share in sizes
+        if has_time(problem, outputs, Deadline(share * deadline.left))
+    ]
+    first = solve_coarse(*_parts(problem), _LOCAL_CLUSTERS) if sizes else None
     if first is None:
         return None
-    decay = problem.decay()
+    decay, done = problem.decay(), 0
 
     def tell() -> None:
+        nonlocal done
+        done += 1
         if progress is not None:
-            progress(0, 0)
+            progress(min(done, _STEPS - 1), _STEPS)
 
-    for outputs, share in ((m, _LOCAL_SHARE), (_LOCAL_OUTPUTS, _SOME_SHARE)):
-        if outputs > m:
-            break
+    for outputs, share in sizes:
         chosen = spread_outputs(problem, first, outputs) if outputs < m else np.arange(m)
         until = Deadline(share * deadline.left)
-        try:
-            found = solve_in_rounds(problem, chosen, first, decay, until, tell)
-        except SolveError:  # a support that nothing can cover: an output is far from all places
-            return None
+        found = solve_in_rounds(problem, chosen, first, decay, until, tell)
         if found is not None:
             return found
     return None
@@ -136,7 +146,7 @@ class PriceBound:
 
 def _price_bound(
     problem: Problem, prices: Array, deadline: Deadline, progress: Progress | None, note: str,
-    **start: float,
+    raised: float = RAISE,
 ) -> PriceBound:  # fmt: skip
     """Bound the loss of every private mechanism.
 
@@ -144,10 +154,9 @@ def _price_bound(
     made at any rate: it takes a small part of the time of the mechanism itself.
     """
     decay = problem.decay()
-    prices = nearly_covered(problem, prices, decay)
     effort, pass_s, proof_s = EFFORTS[-1], 0.0, 0.0
     if not deadline.passed:
-        wanted = prices
+        wanted = nearly_covered(problem, prices, decay)
         for effort, share in _WAYS:
             prices = share * wanted
             pass_s, proof_s = pass_seconds(problem, prices, decay, effort)
@@ -155,7 +164,7 @@ def _price_bound(
                 break
     if deadline.left > pass_s + proof_s or effort == EFFORTS[-1]:
         ready = deadline.earlier(proof_s)
-        prices = improved(problem, prices, decay, progress, ready, effort, **start)
+        prices = improved(problem, prices, decay, progress, ready, effort, raised)
     return _checked(problem, proofs(problem, prices, decay, effort, deadline), note)
 
 
@@ -199,7 +208,7 @@ def local_bound(
         return _checked(problem, local_proofs(problem, local, problem.decay()), note)
     note += f", of {len(local.outputs):,} outputs"
     prices = local.solution.prices
-    return _price_bound(problem, prices, deadline, progress, note, raised=GOOD_RAISE)
+    return _price_bound(problem, prices, deadline, progress, note, GOOD_RAISE)
 
 
 def coarse_bound(
@@ -211,14 +220,29 @@ def coarse_bound(
 
 
 def large_bound(
-    problem: Problem, deadline: Deadline, progress: Progress | None = None
-) -> PriceBound | None:
-    """Bound the loss of every private mechanism; None if there is no time for any bound."""
-    local = local_program(problem, deadline, progress)
-    if local is not None:
-        return local_bound(problem, local, deadline, progress)
-    whole, _ = whole_program(problem, max(deadline.left, 0.0))
-    return None if whole is None else coarse_bound(problem, whole, deadline, progress)
+    problem: Problem, local: Local | None, loss: float, deadline: Deadline,
+    progress: Progress | None = None, whole: Coarse | None = None,
+) -> PriceBound | None:  # fmt: skip
+    """Bound the loss of every private mechanism; None if there is no time for any bound.
+
+    Parameters
+    ----------
+    local
+        What `local_program` returned.
+    loss
+        Of the mechanism that the bound is for.
+    whole
+        A coarser program, if it is known.
+    """
+    found = None if local is None else local_bound(problem, local, deadline, progress)
+    if found is not None and (found.bound >= (1 - _GOOD_GAP) * loss or deadline.passed):
+        return found
+    if whole is None:
+        whole, _ = whole_program(problem, max(deadline.left, 0.0))
+    if whole is None:
+        return found
+    other = coarse_bound(problem, whole, deadline, progress)
+    return other if found is None or other.bound > found.bound else found
 
 
 def loss_of(mechanism: Mechanism, problem: Problem) -> float:

@@ -51,11 +51,13 @@ _SAFE = 1.1  # a solve may take this many times the one before
 # Of what a price is above that of the solve before, this share is proved, or all if most agree.
 _HIGHER, _MOST_AGREE = 0.5, 0.9
 _START_DECAY = 0.5  # first columns decay like exp(-eps d) to this power
-_LEAST_AMOUNT = 0.3
+_LEAST_AMOUNT = 0.3  # of the probability of a place that supports hold, at least
+_STEADY = 0.8  # prices that have less in common with the last ones are averaged with them
+_SOME_PLACES = 500  # whose supports tell the usual size
 _IN_USE = 1e-3  # a column that is smaller everywhere does not count, ...
 _IN_MECHANISM = 0.02  # ... or is not in the mechanism
 _REST = Effort(60, np.exp(-4.5), 1 << 18)  # for what the multipliers leave uncovered
-ROUNDS = 80  # that its steps take together, about: its columns are nearly private
+ROUNDS = 80  # of steps towards privacy, about: the columns are nearly private
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,7 @@ class Local:
     radius
         The radius of the supports, in units of 1 / eps.
     agreed
-        The share of the prices that the solve before had too.
+        The sum of the smaller of the last two prices of each place, divided by the sum of the last.
     """
 
     outputs: NDArray[np.int64]
@@ -112,9 +114,7 @@ def solve_in_rounds(
     if not has_all:
         problem = replace(problem, loss=np.ascontiguousarray(problem.loss[:, outputs]))
     centres = problem.loss.argmin(axis=0)
-    usual = _usual_sizes(problem, centres)
-    if _ENTRY_S / cores() * len(centres) * 2 * usual[_RADII[-1]] > deadline.left:
-        return None
+    usual = _usual_sizes(problem)
     pairs = pairs_of(problem)
     prices, known = coarse.prices, np.searchsorted(outputs, coarse.outputs)
     spread = extended_columns(problem.epsilon, problem.metric, coarse)
@@ -147,16 +147,26 @@ def solve_in_rounds(
             radius, tolerance = chosen, _TOLERANCE
         elif agreed > _AGREE:
             break
-        prices, known = solution.prices, found.in_use(_IN_USE)
+        common = np.minimum(solution.prices, prices).sum()
+        unsteady = number > 0 and common < _STEADY * np.maximum(solution.prices, prices).sum()
+        prices = (prices + solution.prices) / 2 if unsteady else solution.prices
+        known = found.in_use(_IN_USE)
         spread = smallest_extension(
             problem.epsilon, problem.metric, np.ascontiguousarray(columns[:, known])
         )
     return None if found is None or found.radius == _FIRST_RADIUS else found
 
 
-def _usual_sizes(problem: Problem, centres: NDArray[np.int64]) -> dict[float, float]:
+def has_time(problem: Problem, outputs: int, deadline: Deadline) -> bool:
+    """Tell whether there is time for supports of so many outputs that are large enough."""
+    size = _usual_sizes(problem)[_RADII[-1]]
+    return _ENTRY_S / cores() * outputs * 2 * size <= deadline.left
+
+
+def _usual_sizes(problem: Problem) -> dict[float, float]:
     """Return how many places a support of each radius usually has."""
-    reach = problem.epsilon * problem.metric[centres]
+    some = np.linspace(0, len(problem.metric) - 1, _SOME_PLACES).astype(np.int64)
+    reach = problem.epsilon * problem.metric[some]
     return {
         radius: float(np.median((reach <= radius).sum(axis=1))) + _FAR
         for radius in (_FIRST_RADIUS, *_RADII)

@@ -90,9 +90,9 @@ def optimal(
     method
         "exact"; "closed-form" (see `closed_form`), for thousands of places; or "auto": exact if
         the estimated time and memory are within the limits (without a time limit: two minutes),
-        otherwise the closed form; from 500 places on, the better of it and an extension of the
-        optimum of fewer places. From 500 places on, both have a lower bound and a gap (see
-        docs/proofs/price-bound.md). ``build.notes`` gives the reason.
+        otherwise the closed form. From 500 places on, "auto" returns the better of it and of a
+        mechanism from programs with small supports or with fewer places, and all have a lower
+        bound and a gap (see docs/proofs/price-bound.md). ``build.notes`` gives the reason.
     tolerance
         The relative gap to the optimum at which the search ends.
     time_limit_s

@@ -17,7 +17,12 @@ from whereish.deadline import Deadline
 from whereish.errors import InputError
 from whereish.limits import BOUND_S, BOUND_TOLERANCE, LARGE_PLACES
 from whereish.measures import Proof, loss_between, quality_loss, relative_gap
-from whereish.mechanisms.large_bound import allowed_seconds, large_bound, with_bound
+from whereish.mechanisms.large_bound import (
+    allowed_seconds,
+    large_bound,
+    local_program,
+    with_bound,
+)
 from whereish.mechanisms.mechanism import Mechanism
 from whereish.mechanisms.price_bound import Problem
 from whereish.places import Array, as_number, as_prior
@@ -134,7 +139,9 @@ def how_far(
         problem = Problem(weights, loss, mechanism.epsilon, mechanism.privacy_metric)
         seconds = allowed_seconds(len(weights), time_limit_s)
         deadline = Deadline(seconds)
-        found = large_bound(problem, deadline, progress)
+        local = local_program(problem, deadline, progress)
+        own_loss = quality_loss(mechanism, weights, loss)
+        found = large_bound(problem, local, own_loss, deadline, progress)
         if found is not None:
             return with_bound(mechanism, problem, found)
     proof, bound = proof_by_parts(

@@ -2,11 +2,11 @@
 
 A price b(x) for each place bounds the loss by the sum of b, if for every output z some y >= 0 has
 A'y <= c_z - b, where c_z(x) = prior(x) d_Q(x, z): weak duality. The prices come from a coarser
-program. For each output, flows from places with c_z > b cover the places with c_z < b, at a loss
-exp(-eps d): a transport problem. What stays uncovered is taken off the prices. Then all prices are
-raised a little, and what is not covered now is taken off again: the sum grows, because what one
-place loses is less than what the others gain. The flows are the multipliers of the proof;
-`measures.streamed_bound` computes the bound from them.
+program, or from one with small supports. For each output, flows from places with c_z > b cover the
+places with c_z < b, at a loss exp(-eps d): a transport problem. What stays uncovered is taken off
+the prices. Then all prices are raised a little, and what is not covered now is taken off again: the
+sum grows, because what one place loses is less than what the others gain. The flows are the
+multipliers of the proof; `measures.streamed_bound` computes the bound from them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STEP = 0.5  # the share of what is uncovered that is taken off the prices for a
 _LEFT = 0.25  # ... or for a proof, which has more rounds
 _CUT = 1e-5  # smaller shares of a supply are dropped
 _PASSES = 60  # over all outputs, at most
-_RAISE, GOOD_RAISE = 0.2, 0.02  # prices, and good ones, are raised by this share at first, ...
+RAISE, GOOD_RAISE = 0.2, 0.02  # prices, and good ones, are raised by this share at first, ...
 _BOLDER, _SHYER = 1.2, 0.4  # ... and by more after a success, by less after a failure
 _LEAST_RAISE = 1e-3  # the end
 _GAIN = 1e-4  # a relative gain of the bound below this counts as none
@@ -103,7 +103,7 @@ def improved(
     progress: Callable[[int, int], object] | None = None,
     deadline: Deadline | None = None,
     effort: Effort = EFFORTS[0],
-    raised: float = _RAISE,
+    raised: float = RAISE,
 ) -> Array:
     """Return prices that are covered for nearly all outputs; the more time, the larger their sum.
 
@@ -168,7 +168,7 @@ def _sample(problem: Problem, outputs: int) -> Problem:
 
 def nearly_covered(problem: Problem, prices: Array, decay: NDArray[np.float32]) -> Array:
     """Return these prices, or a share of them of which hardly anything is uncovered."""
-    sample = _sample(problem, cores() * _SAMPLE)
+    sample = _sample(problem, 2 * _SAMPLE)
 
     def suits(share: float) -> bool:
         missing = _residual(sample, share * prices, decay, EFFORTS[0], None)

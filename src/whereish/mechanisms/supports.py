@@ -44,15 +44,17 @@ def supports_of(
     Parameters
     ----------
     centres
-        (m,) the place that is closest to each output.
+        (m,) the place from which each output loses least.
     radius, size
         A support has the places up to this distance from the centre, in units of 1 / eps, and at
         most about so many of them.
     far
         How many more places a support has: those with the largest prior(x) d_Q(x, z) exp(-eps d).
+
+    A place that would be in no support is added to that of its best output.
     """
     n = len(problem.prior)
-    first, places, near = [0], [], []
+    lists, near = [], []
     for output, centre in enumerate(centres):
         row = problem.metric[centre]
         likely = max(float(problem.prior[centre]) * n / _LIKELY, 1.0)
@@ -71,12 +73,16 @@ def supports_of(
             most = min(far, n - len(inside))
             others = np.argpartition(-weight, most - 1)[:most]
             inside = np.concatenate([inside, np.sort(others[weight[others] > 0])])
-        places.append(inside)
-        first.append(first[-1] + len(inside))
-    offsets = np.array(first)
+        lists.append(inside)
+    missing = np.ones(n, bool)
+    missing[np.concatenate(lists)] = False
+    nearest = problem.loss[missing].argmin(axis=1)
+    for output in np.unique(nearest):  # a place that is in no support could not be reported
+        lists[output] = np.append(lists[output], np.flatnonzero(missing)[nearest == output])
+    offsets = np.cumsum([0, *map(len, lists)])
     return Supports(
         offsets,
-        np.concatenate(places).astype(np.int32),
+        np.concatenate(lists).astype(np.int32),
         np.array(near),
         np.repeat(np.arange(len(centres)), np.diff(offsets)),
     )

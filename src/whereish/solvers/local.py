@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whereish import interrupts
-from whereish.compiled import Options, ProgressCallback, Result, Status, address, library
+from whereish.compiled import Options, ProgressCallback, Result, Status, Stopped, address, library
 from whereish.errors import SolveError
 from whereish.parallel import cores
 from whereish.places import Array
@@ -107,6 +107,8 @@ def solve_local(
     ------
     SolveError
         If the program cannot be used: a size, an index or a number is wrong.
+    KeyboardInterrupt
+        At Ctrl-C.
     """
     n, m = len(amounts), len(supports.first) - 1
     sizes = {len(costs), len(reach), len(columns), len(supports.place), int(supports.first[-1])}
@@ -149,6 +151,8 @@ def solve_local(
             raise wrong[0]
         check(status)
         found = result.contents
+        if found.stopped == Stopped.STOPPED:  # without a callback that raised: Ctrl-C
+            raise KeyboardInterrupt
         return LocalSolution(
             numbers[4], prices, multipliers_of(found), found.gap, found.iterations, found.seconds
         )
