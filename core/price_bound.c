@@ -20,8 +20,9 @@ enum {
 
 /* Bids aim a little above the need: otherwise a demand comes close to it and never reaches it. */
 #define OVERSHOOT 1.003f
-/* In place of a bid of the output before, where it had no demand. */
-#define UNKNOWN (-1.0f)
+/* The first bid of all demands. The highest bid is scaled to it, so that one counts as unknown too:
+ * where few demands compete, the bids for another output would be a worse start. */
+#define UNKNOWN 1.0f
 /* The share of the demands that the output before must have had. */
 #define ALIKE 0.875
 /* The share of the need that fewer flows may leave uncovered. */
@@ -141,12 +142,10 @@ static int gather(space *s, const float *decay, float least, int64_t most_pairs,
 /* Begin with the bids for the output before, if most demands are the same, or else with equal bids. */
 static void first_bids(space *s, int64_t demands, int64_t padded) {
     int64_t known = 0;
-    for (int64_t c = 0; c < demands; c++) known += s->last[s->demand[c]] >= 0.0f;
+    for (int64_t c = 0; c < demands; c++) known += s->last[s->demand[c]] < UNKNOWN;
     const int alike = (double)known > ALIKE * (double)demands;
-    for (int64_t c = 0; c < padded; c++) {
-        const float last = c < demands && alike ? s->last[s->demand[c]] : UNKNOWN;
-        s->bid[c] = c >= demands ? 0.0f : last >= 0.0f ? last : 1.0f;
-    }
+    for (int64_t c = 0; c < padded; c++)
+        s->bid[c] = c >= demands ? 0.0f : alike ? s->last[s->demand[c]] : UNKNOWN;
 }
 
 /* Raise the bids of those in need until they are covered; return the squarings of the best round.

@@ -148,7 +148,7 @@ def solve_in_rounds(
         elif agreed > _AGREE:
             break
         common = np.minimum(solution.prices, prices).sum()
-        unsteady = number > 0 and common < _STEADY * np.maximum(solution.prices, prices).sum()
+        unsteady = number > 1 and common < _STEADY * np.maximum(solution.prices, prices).sum()
         prices = (prices + solution.prices) / 2 if unsteady else solution.prices
         known = found.in_use(_IN_USE)
         spread = smallest_extension(
