@@ -104,16 +104,10 @@ def local_program(
     n, m = problem.loss.shape
     if n > _MOST_LOCAL:
         return None
-    sizes = (
-        [(m, _LOCAL_SHARE), (_LOCAL_OUTPUTS, _SOME_SHARE)]
-        if m > _LOCAL_OUTPUTS
-        else [(m, _LOCAL_SHARE)]
-    )
-    sizes = [(m, _LOCAL_SHARE)] + [(_LOCAL_OUTPUTS, _SOME_SHARE)] * (m > _LOCAL_OUTPUTS)
     sizes = [
         (outputs, share)
-        for outputs, share in sizes
-        if has_time(problem, outputs, Deadline(share * deadline.left))
+        for outputs, share in ((m, _LOCAL_SHARE), (_LOCAL_OUTPUTS, _SOME_SHARE))
+        if outputs <= m and has_time(problem, outputs, Deadline(share * deadline.left))
     ]
     first = solve_coarse(*_parts(problem), _LOCAL_CLUSTERS) if sizes else None
     if first is None:
