@@ -560,6 +560,28 @@ def test_numbers_of_new_places_that_are_none(tmp_path: Path, wrong: object) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_ledger_that_another_process_makes_meanwhile_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not there at the first look; when the key is read, another process has spent."""
+    path = tmp_path / "l"
+    read = LedgerKey.read
+    made: list[float] = []
+
+    def meanwhile(key: LedgerKey) -> tuple[bytes, Intent]:
+        monkeypatch.setattr(LedgerKey, "read", read)
+        other = Ledger(path, 100.0)
+        other.spend("m", 1, 1.0, 1.8e9, lambda: 1)
+        made.append(1.0)
+        return read(key)
+
+    monkeypatch.setattr(LedgerKey, "read", meanwhile)
+    ledger = Ledger(path, 100.0)
+    ledger.spend("m", 2, 1.0, 1.8e9, lambda: 1)
+    assert made == [1.0]
+    assert ledger.spent(1.8e9) == pytest.approx(2.0)
+
+
 @pytest.mark.slow
 def test_many_processes_make_one_ledger_at_once(tmp_path: Path) -> None:
     code = (

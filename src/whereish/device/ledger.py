@@ -342,6 +342,8 @@ class Ledger:
             )
         # With intent 0 nothing was ever spent: a process was killed before it made the ledger.
         if self._key.read()[1].number > 0:
+            if self.path.exists() and self.path.stat().st_size > 0:
+                return  # another process has made it since, and has spent
             state = "is empty" if here else "is gone"
             raise FormatError(
                 f"ledger {self.path} {state}, but its key is here: it has been used. {RECOVERY}"
