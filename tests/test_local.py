@@ -86,7 +86,6 @@ def test_with_some_outputs_the_bound_is_of_all_mechanisms(epsilon: float) -> Non
     places, problem = grid(9, 4, epsilon)
     found = solved(problem, 20, 25)
     assert found is not None
-    assert not found.has_all_outputs
     assert 25 <= len(found.outputs) < 81
     bound = large_bound.local_bound(problem, found, Deadline(30))
     best = wh.optimal(places, problem.prior, epsilon).build.lower_bound_km

@@ -265,14 +265,14 @@ def changed(values: Any, at: Any, value: float) -> Any:
     return copy
 
 
+def with_number(name: str, value: float) -> Callable[[Local], Local]:
+    """Return the change of the second number of a field to this value."""
+    return lambda one: replace(one, **{name: changed(getattr(one, name), 1, value)})
+
+
 def numbers(name: str, *values: float) -> dict[str, Callable[[Local], Local]]:
     """Return changes of the second number of a field."""
-    return {
-        f"{name} {value}": lambda one, value=value: replace(  # type: ignore[misc]
-            one, **{name: changed(getattr(one, name), 1, value)}
-        )
-        for value in values
-    }
+    return {f"{name} {value}": with_number(name, value) for value in values}
 
 
 def of_supports(one: Local, **fields: Any) -> Local:

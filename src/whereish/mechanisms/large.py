@@ -98,6 +98,7 @@ def large_mechanism(
 
 
 def _form_seconds(problem: Problem) -> float:
+    """Estimate the seconds of a closed form."""
     return _FORM_S * estimate_closed_form(*problem.loss.shape).seconds
 
 

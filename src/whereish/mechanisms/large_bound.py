@@ -198,7 +198,7 @@ def local_bound(
 ) -> PriceBound:
     """Bound the loss by the prices of programs with small supports."""
     note = f"the lower bound is from columns up to {local.radius:g} / epsilon long"
-    if local.has_all_outputs:
+    if len(local.outputs) == problem.loss.shape[1]:
         return _checked(problem, local_proofs(problem, local, problem.decay()), note)
     note += f", of {len(local.outputs):,} outputs"
     prices = local.solution.prices

@@ -77,7 +77,6 @@ class Local:
     """
 
     outputs: NDArray[np.int64]
-    has_all_outputs: bool
     supports: Supports
     outside: Outside
     solution: LocalSolution
@@ -109,9 +108,7 @@ def solve_in_rounds(
 
     Returns None if there is no time for supports that are large enough.
     """
-    m = problem.loss.shape[1]
-    has_all = len(outputs) == m
-    if not has_all:
+    if len(outputs) < problem.loss.shape[1]:
         problem = replace(problem, loss=np.ascontiguousarray(problem.loss[:, outputs]))
     centres = problem.loss.argmin(axis=0)
     usual = _usual_sizes(problem)
@@ -138,7 +135,7 @@ def solve_in_rounds(
         columns = np.zeros(problem.loss.shape)
         columns[supports.place, supports.output] = solution.columns
         agreed = float(np.minimum(solution.prices, prices).sum() / solution.prices.sum())
-        found = Local(outputs, has_all, supports, outside, solution, columns, radius, agreed)
+        found = Local(outputs, supports, outside, solution, columns, radius, agreed)
         seconds = time.perf_counter() - start
         if number == 0:
             chosen = _largest(usual, seconds, deadline.left)
