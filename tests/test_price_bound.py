@@ -332,6 +332,15 @@ class TestLarge:
         assert built.build.lower_bound_km <= best.build.lower_bound_km * (1 + 1e-5)
         assert wh.quality_loss(built, self.prior) >= best.build.lower_bound_km * (1 - 1e-9)
 
+    def test_outputs_that_are_far_from_most_places(self) -> None:
+        """exp(-eps d) to half of them is 0 in doubles."""
+        far = wh.Places.from_xy([*self.where.xy.tolist(), [3000.0, 0.0], [3000.5, 0.0]])
+        prior = np.append(self.prior, [0.1, 0.1]) / 1.2
+        built = wh.optimal(far, prior, 2.0, method="auto", memory_limit_gb=1e-6, outputs=[56, 57])
+        assert built.epsilon == 2.0
+        assert built.build.lower_bound_km is not None
+        assert built.build.lower_bound_km <= wh.quality_loss(built, prior)
+
     @pytest.mark.parametrize("zeros", [0.3, 0.6])
     def test_auto_is_never_worse_than_the_closed_form(self, zeros: float) -> None:
         prior = np.where(np.random.default_rng(7).random(56) < zeros, 0.0, self.prior)

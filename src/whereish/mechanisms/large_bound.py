@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from whereish.deadline import Deadline
+from whereish.errors import SolveError
 from whereish.limits import BOUND_PLACES, BOUND_POWER, BOUND_S
 from whereish.measures import Proof, relative_gap, streamed_bound
 from whereish.mechanisms.coarse import Coarse, solve_coarse
@@ -123,7 +124,10 @@ def local_program(
     for outputs, share in sizes:
         chosen = spread_outputs(problem, first, outputs) if outputs < m else np.arange(m)
         until = Deadline(share * deadline.left)
-        found = solve_in_rounds(problem, chosen, first, decay, until, tell)
+        try:
+            found = solve_in_rounds(problem, chosen, first, decay, until, tell)
+        except SolveError:  # the core refuses the numbers, or memory is short: see `coarse_bound`
+            return None
         if found is not None:
             return found
     return None

@@ -50,7 +50,8 @@ _SOLVES = 4
 _SAFE = 1.1  # a solve may take this many times the one before
 # Of what a price is above that of the solve before, this share is proved, or all if most agree.
 _HIGHER, _MOST_AGREE = 0.5, 0.9
-_START_DECAY = 0.5  # first columns decay like exp(-eps d) to this power
+_START_DECAY = 0.5  # first columns decay like exp(-eps d) to this power, ...
+_LONGEST = 300.0  # ... but no further: a column must not be 0
 _LEAST_AMOUNT = 0.3  # of the probability of a place that supports hold, at least
 _STEADY = 0.8  # prices that have less in common with the last ones are averaged with them
 _SOME_PLACES = 500  # whose supports tell the usual size
@@ -190,7 +191,7 @@ def _held(problem: Problem, supports: Supports, known: NDArray[np.int64], spread
 
 def _start(supports: Supports, reach: Array, amounts: Array) -> Array:
     """Return columns that add up to the amounts."""
-    columns = np.exp(-_START_DECAY * reach)
+    columns = np.exp(-np.minimum(_START_DECAY * reach, _LONGEST))
     sums = np.bincount(supports.place, columns, len(amounts))
     return np.asarray(columns * (amounts / np.maximum(sums, 1e-300))[supports.place])
 
